@@ -7,6 +7,8 @@ export interface FoundPackage {
   /** Package URL. Source: ECMA-427. */
   readonly purl?: string;
   readonly licenses?: readonly string[];
+  /** True for the operating system, with its name and version as in os-release. Default: false. */
+  readonly isSystem?: boolean;
 }
 
 /** What was found in an image so far: what several platforms have is there once. */

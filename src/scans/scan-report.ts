@@ -115,7 +115,9 @@ export function reportOf(
     listed.push(...some.slice(0, mostListed - listed.length));
   }
   const listing = { scanner, counts, vulnerabilities: listed };
-  return packages === undefined ? listing : { ...listing, packages: packages.size };
+  if (packages === undefined) return listing;
+  const count = packages.values().reduce((sum, { isSystem }) => sum + (isSystem ? 0 : 1), 0);
+  return { ...listing, packages: count };
 }
 
 /** Returns vulnerabilities with the most severe first. */

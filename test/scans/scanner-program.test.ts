@@ -163,6 +163,7 @@ suite('a program that scans images', () => {
     };
     const report = {
       ...{ SchemaVersion: 2, ArtifactType: 'container_image' },
+      Metadata: { OS: { Family: 'alpine', Name: '3.20.3' } },
       // A layer without packages has a result without lists.
       Results: [{ Class: 'os-pkgs', Packages, Vulnerabilities: [found] }, { Class: 'lang-pkgs' }],
     };
@@ -175,7 +176,15 @@ suite('a program that scans images', () => {
           layer: { digest: 'sha256:1' },
         },
       ],
-      packages: [{ name: 'zlib', version: '1.3.1-r1', purl, licenses: ['Zlib'] }],
+      packages: [
+        { name: 'alpine', version: '3.20.3', isSystem: true },
+        {
+          name: 'zlib',
+          version: '1.3.1-r1',
+          purl: 'pkg:apk/alpine/zlib@1.3.1-r1?arch=x86_64&distro=alpine-3.20.3',
+          licenses: ['Zlib'],
+        },
+      ],
     });
     const other = { ...report, ArtifactType: 'filesystem' };
     assert.throws(

@@ -53,7 +53,7 @@ function* packagesOf(
     filesAnalyzed: false,
     primaryPackagePurpose: 'CONTAINER',
   };
-  for (const [at, { name, version, purl, licenses = [] }] of packages.entries()) {
+  for (const [at, { name, version, purl, licenses = [], isSystem }] of packages.entries()) {
     yield {
       SPDXID: idOf(at),
       name: lineOf(name) || 'NOASSERTION',
@@ -62,6 +62,8 @@ function* packagesOf(
       filesAnalyzed: false,
       licenseConcluded: 'NOASSERTION',
       licenseDeclared: licenseOf(licenses, texts),
+      // Scanners that read the document look for vulnerabilities of this system.
+      ...(isSystem ? { primaryPackagePurpose: 'OPERATING-SYSTEM' } : {}),
       ...(purl !== undefined && /^pkg:[\x21-\x7e]+$/.test(purl)
         ? { externalRefs: [{ ...purlReference, referenceLocator: purl }] }
         : {}),

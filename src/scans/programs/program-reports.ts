@@ -41,6 +41,8 @@ function trivyReport({ report }: ProgramDocuments): ProgramReport {
     throw unusable('something that is not a report about an image');
   }
   const results = listOf(report, 'Results');
+  const system = objectOf(objectOf(objectOf(report).Metadata).OS);
+  const family = textOf(system, 'Family');
   return {
     vulnerabilities: results.flatMap(result =>
       listOf(result, 'Vulnerabilities').map(found => {
@@ -58,19 +60,22 @@ function trivyReport({ report }: ProgramDocuments): ProgramReport {
         };
       }),
     ),
-    packages: results.flatMap(result =>
-      listOf(result, 'Packages').map(one => {
-        const { Version, Release, Epoch } = objectOf(one);
-        const release = typeof Release === 'string' && Release !== '' ? `-${Release}` : '';
-        const epoch = typeof Epoch === 'number' && Epoch > 0 ? `${Epoch}:` : '';
-        return packageOf({
-          name: textOf(one, 'Name'),
-          version: `${epoch}${String(Version ?? '')}${release}`,
-          purl: textOf(objectOf(objectOf(one).Identifier), 'PURL'),
-          licenses: listOf(one, 'Licenses').map(String),
-        });
-      }),
-    ),
+    packages: [
+      ...systemOf(family, textOf(system, 'Name')),
+      ...results.flatMap(result =>
+        listOf(result, 'Packages').map(one => {
+          const { Version, Release, Epoch } = objectOf(one);
+          const release = typeof Release === 'string' && Release !== '' ? `-${Release}` : '';
+          const epoch = typeof Epoch === 'number' && Epoch > 0 ? `${Epoch}:` : '';
+          return packageOf({
+            name: textOf(one, 'Name'),
+            version: `${epoch}${String(Version ?? '')}${release}`,
+            purl: ofSystem(textOf(objectOf(objectOf(one).Identifier), 'PURL'), family),
+            licenses: listOf(one, 'Licenses').map(String),
+          });
+        }),
+      ),
+    ],
   };
 }
 
@@ -79,6 +84,8 @@ function grypeReport({ report, bill }: ProgramDocuments): ProgramReport {
   if (!Array.isArray(objectOf(report).matches)) {
     throw unusable('something that is not a report about an image');
   }
+  const parts = listOf(bill, 'components');
+  const system = parts.find(part => textOf(part, 'type') === 'operating-system');
   return {
     vulnerabilities: listOf(report, 'matches').map(match => {
       const { vulnerability, artifact } = objectOf(match);
@@ -96,22 +103,37 @@ function grypeReport({ report, bill }: ProgramDocuments): ProgramReport {
         ...(digest === undefined ? {} : { layer: { digest } }),
       };
     }),
-    packages: listOf(bill, 'components')
-      .filter(part => !['file', 'operating-system'].includes(textOf(part, 'type') ?? ''))
-      .map(part =>
-        packageOf({
-          name: textOf(part, 'name'),
-          version: textOf(part, 'version') ?? '',
-          purl: textOf(part, 'purl'),
-          licenses: listOf(part, 'licenses').flatMap(one => {
-            const license = objectOf(objectOf(one).license);
-            const name =
-              textOf(one, 'expression') ?? textOf(license, 'id') ?? textOf(license, 'name');
-            return name === undefined ? [] : [name];
+    packages: [
+      ...systemOf(textOf(system, 'name'), textOf(system, 'version')),
+      ...parts
+        .filter(part => !['file', 'operating-system'].includes(textOf(part, 'type') ?? ''))
+        .map(part =>
+          packageOf({
+            name: textOf(part, 'name'),
+            version: textOf(part, 'version') ?? '',
+            purl: textOf(part, 'purl'),
+            licenses: listOf(part, 'licenses').flatMap(one => {
+              const license = objectOf(objectOf(one).license);
+              const name =
+                textOf(one, 'expression') ?? textOf(license, 'id') ?? textOf(license, 'name');
+              return name === undefined ? [] : [name];
+            }),
           }),
-        }),
-      ),
+        ),
+    ],
   };
+}
+
+/** Returns a package URL with the name of the system before its version, as others than Trivy expect it. */
+function ofSystem(purl: string | undefined, family: string | undefined): string | undefined {
+  if (family === undefined) return purl;
+  return purl?.replace(/[?&]distro=(?=\d)/, found => `${found}${family}-`);
+}
+
+function systemOf(name: string | undefined, version: string | undefined): FoundPackage[] {
+  if (name === undefined) return [];
+  const system = packageOf({ name, version: version ?? '', purl: undefined, licenses: [] });
+  return [{ ...system, isSystem: true }];
 }
 
 function packageOf(part: {
