@@ -23,6 +23,7 @@ export { outermost } from './errors/error-responses.ts';
 export { faultHeaders, faultOf } from './errors/fault-of.ts';
 export { type AccessRules, createGate } from './gates/access-gate.ts';
 export { keepBuildersToImages } from './gates/builder-paths.ts';
+export { requireChanges } from './gates/change-check.ts';
 export { createCrossOrigin } from './gates/cross-origin.ts';
 export { mayUpgrade, refuseForeignForms, refuseForeignPages } from './gates/foreign-page.ts';
 export { createHostCheck, type OwnHosts, requireOwnHost } from './gates/own-host.ts';

@@ -33,6 +33,7 @@ import {
   type RefusedListener,
   type RequestState,
   refuseForeignPages,
+  requireChanges,
   requireOwnHost,
   traceRequests,
   usualBodyMemory,
@@ -162,6 +163,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
     gate(
       refuseForeignPages(publicUrl, crossOrigin.isAllowed),
       keepBuildersToImages,
+      requireChanges(state.rows),
       ...(isBehindOthers(config) ? [limitRequestsAtOnce(perAddress, trustedProxies)] : []),
       lendMemory(bodies, trustedProxies, requestTime),
     ),

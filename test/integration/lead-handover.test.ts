@@ -5,6 +5,7 @@ import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
 import { digestOf } from '../../src/oci/digest.ts';
 import { basic, expect, Repository } from '../hosted/push-client.ts';
 import { eventually } from '../world/eventually.ts';
@@ -12,7 +13,8 @@ import { type ObjectStore, startObjectStore } from '../world/object-store.ts';
 import { type Postgres, startPostgres } from '../world/postgres.ts';
 import { type Replicas, startReplicas } from '../world/replicas.ts';
 import { shiftedClock } from '../world/shifted-clock.ts';
-import type { Sluice } from '../world/sluice.ts';
+import { startSilentProxy } from '../world/silent-proxy.ts';
+import type { ContainerResponse, Sluice } from '../world/sluice.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 import { accounts, admin } from './hosted.ts';
 
@@ -156,6 +158,74 @@ suite('the lead is handed over', () => {
     await leader.kill();
     await eventually('the other one leads', async () => (await replicas.leader()) === 1 - leads);
     await stopWrites();
+    await replicas.start(leads);
+  });
+
+  test('or taken from one that lost only its database, which hands requests on by then', async t => {
+    const { leads, follower } = await roles();
+    await using proxy = await startSilentProxy(replicas.database);
+    await server(leads).kill();
+    await eventually('the other one leads', async () => (await replicas.leader()) === 1 - leads);
+    const cut = await replicas.start(leads, { SLUICE_DATABASE: proxy.url });
+    await follower.kill();
+    await eventually('the one to cut off leads', async () => (await replicas.leader()) === leads);
+    const other = await replicas.start(1 - leads);
+    await new Repository(cut, 'public/known', login).pushImage('x', []);
+    const asked = await cut.fetch('/v1alpha2/container', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({
+        containerImage: `${new URL(replicas.balancer.url).host}/public/known:x`,
+      }),
+    });
+    const request = (await asked.json()) as ContainerResponse;
+    assert.equal(asked.status, 200, JSON.stringify(request));
+    const tag = request.targetImage.split(':').at(-1);
+    const pull = (at: Sluice) =>
+      fetch(at.at(request.targetImage, `manifests/${tag}`), { headers: { accept: '*/*' } });
+    assert.equal((await pull(cut)).status, 200);
+    const ready = async (at: Sluice) => (await at.fetch('/readyz?for=traffic')).status;
+    // The leader knows from its heartbeat that it has a successor.
+    await sleep(1500);
+    const push = (at: Sluice, name: string) =>
+      new Repository(at, 'team/cut', login).pushBlob(Buffer.from(name));
+    proxy.silence();
+    const began = performance.now();
+    const first = await push(cut, 'first');
+    const noticed = performance.now() - began;
+    assert.equal(first.status, 503);
+    assert.ok(first.headers['retry-after']);
+    const failing = performance.now();
+    const [direct, relayed] = await Promise.all([push(cut, 'second'), push(other, 'third')]);
+    const failed = performance.now() - failing;
+    for (const { status, headers } of [direct, relayed]) {
+      assert.equal(status, 503);
+      assert.ok(headers['retry-after']);
+    }
+    assert.equal(await ready(cut), 503);
+    // Nobody else leads yet: it answers what it has in memory, through the other one too.
+    assert.equal(await ready(other), 200);
+    for (const at of [cut, other]) assert.equal((await pull(at)).status, 200);
+    // What PostgreSQL does with the connection of a silent host, 35 seconds later.
+    const client = new pg.Client(replicas.database);
+    await client.connect();
+    const ending = performance.now();
+    await client.query(`SELECT pg_terminate_backend(pid) FROM pg_locks
+      WHERE locktype = 'advisory' AND classid = 1 AND granted`);
+    await client.end();
+    await eventually('it hands on', async () => (await push(cut, 'fourth')).status === 201);
+    const handedOn = performance.now() - ending;
+    assert.equal(await ready(cut), 200);
+    for (const at of [cut, other]) assert.equal((await pull(at)).status, 200);
+    t.diagnostic(
+      `noticed, failed, handed on (ms): ${[noticed, failed, handedOn].map(Math.round).join(', ')}`,
+    );
+    assert.ok(noticed < 7000, String(noticed));
+    assert.ok(failed < 2000, String(failed));
+    // It starts again once it reaches the database.
+    const end = ended(cut);
+    proxy.resume();
+    assert.equal(await end, 1);
     await replicas.start(leads);
   });
 

@@ -10,6 +10,7 @@ import {
   claimLock,
   lockClient,
   openLockSession,
+  replicaName,
 } from '../../src/storage/rows/postgres/lock-session.ts';
 import { openPostgres } from '../../src/storage/rows/postgres/postgres-database.ts';
 import { migratePostgres } from '../../src/storage/rows/postgres/postgres-migrations.ts';
@@ -129,13 +130,53 @@ suite('the lock of the server', () => {
     const news: string[] = [];
     const lock = await takeServerLock(() => lockClient(proxy.url, 'silent'), {
       ...{ patienceMs: 0, onNews: one => news.push(one) },
-      heartbeat: { pauseMs: 10, responseMs: 100 },
+      heartbeat: { pauseMs: 10, doubtMs: 50, responseMs: 100 },
     });
     lock.require();
     proxy.silence();
     await eventually('the loss is known', () => news.includes('lost'));
-    assert.throws(() => lock.require(), /connection to the database was lost/);
+    assert.deepEqual(news, ['silent', 'lost']);
+    assert.throws(() => lock.require(), /database does not answer this server/);
     await lock.release();
+  });
+
+  test('is in doubt while its connection is slow, and what waits for the database ends', async () => {
+    const url = await postgres.createDatabase();
+    await using proxy = await startSilentProxy(url);
+    const news: string[] = [];
+    const lock = await takeServerLock(() => lockClient(proxy.url, replicaName), {
+      ...{ patienceMs: 0, onNews: one => news.push(one) },
+      heartbeat: { pauseMs: 10, doubtMs: 100, responseMs: 60_000 },
+    });
+    const database = await openPostgres(proxy.url, { isServer: true, lock });
+    await using _ended = { [Symbol.asyncDispose]: () => database.end() };
+    const read = () => database.read(database.sql('SELECT 1 AS one').get());
+    const write = () => database.write(() => database.sql(change).run('users'));
+    // Each has its connection: a new one would be waited for.
+    await Promise.all([read(), write()]);
+    await using other = await connected(url);
+    await other.query(`SET application_name = '${replicaName}'`);
+    await eventually('the other replica is known', async () => {
+      await other.query('SELECT 1');
+      return database.hasSuccessor();
+    });
+    database.requireChanges();
+    proxy.hold();
+    const began = performance.now();
+    const late = Promise.allSettled([read(), write()]);
+    await eventually('the doubt is known', () => news.includes('silent'));
+    for (const { status } of await late) assert.equal(status, 'rejected');
+    await assert.rejects(read(), /database does not answer this server/);
+    await assert.rejects(write(), ({ retryAfterSeconds }: Fault) => retryAfterSeconds === 5);
+    assert.throws(() => database.requireChanges(), /database does not answer this server/);
+    // The driver would wait for 35 seconds.
+    assert.ok(performance.now() - began < 10_000);
+    assert.equal(database.isCurrent(), false);
+    assert.equal(database.hasSuccessor(), true);
+    proxy.release();
+    await eventually('the lock is held', () => news.includes('held'));
+    assert.deepEqual(news, ['silent', 'held']);
+    await write();
   });
 
   test('outlives the time limits of the role', async () => {
@@ -195,8 +236,10 @@ suite('the lock of the server', () => {
         require() {
           if (isLost) throw otherLeads;
         },
-        ...{ isHeld: true, isTaken: false, fence: 'SELECT 1', noteTaken: () => otherLeads },
-        async announce() {},
+        ...{ isHeld: true, isTaken: false, isSilent: false, hadSuccessor: false },
+        ...{ fence: 'SELECT 1', noteTaken: () => otherLeads },
+        onSilence() {},
+        announce: async () => undefined,
         hasSuccessor: async () => false,
         async handOver() {},
         async release() {},

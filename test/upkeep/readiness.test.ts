@@ -84,14 +84,29 @@ test('a replica gets requests for two minutes without its database, and again wh
     ...{ ...made.deps, rows, space: unlimitedSpace, now: () => now },
   });
   now = 300_000;
-  readiness.forTraffic();
+  readiness.forTraffic(false);
   isCurrent = false;
   now += 119_000;
-  readiness.forTraffic();
+  readiness.forTraffic(false);
   now += 2000;
-  assert.throws(() => readiness.forTraffic(), { kind: 'unavailable', message: /two minutes/ });
+  assert.throws(() => readiness.forTraffic(false), { kind: 'unavailable', message: /two minutes/ });
   isCurrent = true;
-  readiness.forTraffic();
+  readiness.forTraffic(false);
+});
+
+test('a replica without its database leaves the balancer at once when another one can lead', async () => {
+  await using made = await world();
+  let isCurrent = true;
+  const rows = { ...made.deps.rows, isCurrent: () => isCurrent, hasSuccessor: () => true };
+  const readiness = createReadiness({ ...{ ...made.deps, rows, space: unlimitedSpace } });
+  readiness.forTraffic(false);
+  isCurrent = false;
+  assert.throws(() => readiness.forTraffic(false), {
+    kind: 'unavailable',
+    message: /another replica/,
+  });
+  // The others answer what this one has in memory.
+  readiness.forTraffic(true);
 });
 
 test('an unreadable database is reported', async () => {

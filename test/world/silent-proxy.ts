@@ -7,6 +7,9 @@ export interface SilentProxy extends AsyncDisposable {
   readonly url: string;
   /** Passes nothing on from now on, and closes nothing. */
   silence(): void;
+  /** Passes nothing on until `release`, and loses nothing. */
+  hold(): void;
+  release(): void;
   /** Passes on what new connections send. Earlier connections stay silent. */
   resume(): void;
   /** Ends all connections and accepts no others. */
@@ -17,6 +20,7 @@ export interface SilentProxy extends AsyncDisposable {
 export async function startSilentProxy(address: string): Promise<SilentProxy> {
   const target = new URL(address);
   const sockets = new Set<Socket>();
+  const peers = new WeakMap<Socket, Socket>();
   let mode: 'passes' | 'silent' | 'refuses' = 'passes';
   const keep = (socket: Socket) => {
     sockets.add(socket);
@@ -29,6 +33,8 @@ export async function startSilentProxy(address: string): Promise<SilentProxy> {
     if (mode !== 'passes') return;
     const database = connect(Number(target.port), target.hostname);
     keep(database);
+    peers.set(client, database);
+    peers.set(database, client);
     client.pipe(database).pipe(client);
   });
   server.listen(0, '127.0.0.1');
@@ -43,6 +49,17 @@ export async function startSilentProxy(address: string): Promise<SilentProxy> {
     silence() {
       mode = 'silent';
       for (const socket of sockets) socket.unpipe().pause();
+    },
+    hold() {
+      mode = 'silent';
+      for (const socket of sockets) socket.unpipe().pause();
+    },
+    release() {
+      mode = 'passes';
+      for (const socket of sockets) {
+        const peer = peers.get(socket);
+        if (peer) socket.pipe(peer);
+      }
     },
     resume() {
       mode = 'passes';

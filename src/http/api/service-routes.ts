@@ -84,7 +84,7 @@ export const serviceRoutes = [
           'The server is stopping: use another one, or try again when it has started',
         );
       // Without replicas that are ready, a balancer refuses everything, also what needs no database.
-      if (query.for === 'traffic') readiness.forTraffic();
+      if (query.for === 'traffic') readiness.forTraffic(ctx.state.handedOn !== undefined);
       // A balancer with only one server can keep pulls working while the disk is full.
       else await (query.for === 'pulls' ? readiness.forReading() : readiness.forAll());
       return { status: 'ready' };

@@ -144,9 +144,13 @@ export async function openState(
   };
 }
 
-export function logLock(log: AppDeps['log'], news: 'lost' | 'held' | 'taken'): void {
+export function logLock(log: AppDeps['log'], news: 'silent' | 'lost' | 'held' | 'taken'): void {
   if (news === 'held') log.info('the lock of the database is held again: changes continue');
-  else if (news === 'lost') {
+  else if (news === 'silent') {
+    log.warn(
+      'the database does not answer: changes fail until it does, and pulls of known images continue',
+    );
+  } else if (news === 'lost') {
     log.warn(
       'the lock of the database is lost with its connection: changes wait or fail until it is held again',
     );

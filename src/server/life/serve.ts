@@ -97,7 +97,7 @@ export async function serve(
       handleUpgrade: app.pairing.handleUpgrade,
     };
     openAll(replica?.admit(entry) ?? entry);
-    await replica?.lead();
+    await replica?.lead({ follow: openAll, release: app.release });
     logReady(settings ? { leader: settings.address.origin } : {});
     const end = replica ? Promise.race([stopping, replica.lost]) : stopping;
     const running = {
@@ -107,7 +107,7 @@ export async function serve(
         // It answers as a follower once it has handed the lead over.
         replica?.drain();
       },
-      handOver: async () => replica?.giveUpLead(openAll, app.release),
+      handOver: async () => replica?.giveUpLead(),
     };
     return await stopOn(end, listeners, running, config, log);
   } catch (thrown) {

@@ -1,6 +1,6 @@
 import { hkdfSync } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { sendUnsent, unsentIn } from '../../builds/index.ts';
 import { atMost } from '../../foundation/work.ts';
@@ -19,6 +19,7 @@ import { ConfigError, type ReplicaSettings } from '../config/index.ts';
 import type { Entry } from '../life/entries.ts';
 import { createCurrentLeader } from './current-leader.ts';
 import { createFollower, type Follower } from './follower.ts';
+import { accepted, createLeadNews, refused } from './lead-news.ts';
 
 /** One of several servers of a site: first it follows, then it leads. */
 export interface Replica extends Follower {
@@ -32,18 +33,24 @@ export interface Replica extends Follower {
   /** The lock that makes this replica the leader. Rejects after `close`. */
   readonly lock: Promise<ServerLock>;
   /** Lets the other replicas know that this one leads, and sends it the waiting requests. */
-  lead(): Promise<void>;
+  lead(work: LeaderWork): Promise<void>;
   /**
    * Gives up the lead if another replica waits for it: new requests go to the next leader, changes in progress have a
    * second, and running transfers continue. Does nothing before {@link lead}. Never rejects.
-   *
-   * @param release stops the work of a leader, and writes what is only in memory
    */
-  giveUpLead(follow: (entry: Entry) => void, release: () => Promise<void>): Promise<void>;
+  giveUpLead(): Promise<void>;
   /** Resolves when another replica has taken the lock from this one. */
   readonly lost: Promise<'lost'>;
   /** Returns the entry for clients and for other replicas. */
   admit(entry: Entry): Entry;
+}
+
+/** What a replica does while it leads. */
+export interface LeaderWork {
+  /** Leads later requests to the entry of a follower. */
+  readonly follow: (entry: Entry) => void;
+  /** Stops the work of a leader, and writes what is only in memory. */
+  readonly release: () => Promise<void>;
 }
 
 /**
@@ -64,7 +71,10 @@ export async function startReplica(
   const lost = Promise.withResolvers<'lost'>();
   const closing = new AbortController();
   const changes = createChanges();
-  let hasLead = false;
+  let leading: LeaderWork | undefined;
+  /** True from the moment when another replica says that it leads, while this one cannot ask the database. */
+  let isReplaced = false;
+  const news = createLeadNews(keys.news, address);
 
   const onLeader = (found: Leader | undefined): void => {
     if (found && found.keys !== keys.name) {
@@ -94,8 +104,9 @@ export async function startReplica(
     },
     onOutage,
     signal: closing.signal,
-    onNews(news) {
-      if (news !== 'taken') return logLock(log, news);
+    onNews(event) {
+      // It has stopped the work of a leader.
+      if (event !== 'taken' && !(isReplaced && event === 'held')) return logLock(log, event);
       log.error('another replica leads now: this one ends, and follows when it is started again');
       lost.resolve('lost');
     },
@@ -105,31 +116,75 @@ export async function startReplica(
     log.warn({ err }, 'logs of ended builds cannot be sent to the object store'),
   );
 
+  const ledBy = (next: URL): void => {
+    if (leader.address?.href !== next.href) leader.handOver();
+    leader.set(next);
+  };
+  const stopLeading = async ({ release }: LeaderWork): Promise<void> => {
+    await atMost(changesMs, changes.settled());
+    await atMost(releaseMs, release()).catch(err =>
+      log.warn({ err }, 'some figures of this replica are lost with its lead'),
+    );
+  };
+
+  /** Answers another replica that says that it leads. */
+  const answerNews = async (next: URL, response: ServerResponse): Promise<void> => {
+    const hasLock = leading !== undefined && (await lock).isHeld;
+    response.writeHead(hasLock ? refused : accepted).end();
+    if (hasLock) return;
+    if (leading) {
+      const work = leading;
+      leading = undefined;
+      isReplaced = true;
+      log.warn(
+        { leader: next.origin },
+        'another replica leads while this one cannot reach the database: this one hands requests on, and starts again when it reaches the database',
+      );
+      ledBy(next);
+      work.follow(entryOf(follower.entry));
+      await stopLeading(work);
+      // One that has just started, and has not reached the database yet.
+    } else if (!leader.address) {
+      leader.set(next);
+      known.resolve(next);
+      // One that leads no more hears it from the one before.
+    } else if (isReplaced) ledBy(next);
+  };
+  const entryOf = ({ respond, handleUpgrade, refusesBody }: Entry): Entry => ({
+    respond(request, response) {
+      const next = news.read(request);
+      return next ? answerNews(next, response) : respond(request, response);
+    },
+    handleUpgrade,
+    ...(refusesBody ? { refusesBody } : {}),
+  });
+
   return {
     ...follower,
+    entry: entryOf(follower.entry),
     async follow(stopping, onFollow) {
       void known.promise.then(onFollow);
       return Promise.race([lock.then(() => false), strange.promise, stopping.then(() => true)]);
     },
     lock,
     lost: lost.promise,
-    async lead() {
-      await (await lock).announce({ address: address.href, keys: keys.name });
+    async lead(work) {
+      const former = await (await lock).announce({ address: address.href, keys: keys.name });
       leader.set(address);
-      hasLead = true;
+      leading = work;
+      if (former?.keys === keys.name) void news.tell(new URL(former.address), closing.signal);
     },
-    async giveUpLead(toFollower, release) {
-      if (!hasLead) return;
+    async giveUpLead() {
+      if (!leading) return;
+      const work = leading;
       const held = await lock;
       if (!(await held.hasSuccessor())) return;
       const began = performance.now();
       // Requests wait from now on.
+      leading = undefined;
       leader.handOver();
-      toFollower(follower.entry);
-      await atMost(changesMs, changes.settled());
-      await atMost(releaseMs, release()).catch(err =>
-        log.warn({ err }, 'some figures of this replica are lost with its lead'),
-      );
+      work.follow(entryOf(follower.entry));
+      await stopLeading(work);
       await held.handOver();
       void watchLead(database, { onLeader, onOutage, signal: closing.signal });
       log.info(
@@ -137,16 +192,17 @@ export async function startReplica(
         'another replica takes the lead: this one finishes its transfers',
       );
     },
-    admit: ({ respond, handleUpgrade }) => ({
-      respond(request, response) {
-        admitHandedOn(request, keys.proof);
-        return changes.during(request, respond(request, response));
-      },
-      handleUpgrade(request, socket, head) {
-        admitHandedOn(request, keys.proof);
-        return handleUpgrade(request, socket, head);
-      },
-    }),
+    admit: ({ respond, handleUpgrade }) =>
+      entryOf({
+        respond(request, response) {
+          admitHandedOn(request, keys.proof);
+          return changes.during(request, respond(request, response));
+        },
+        handleUpgrade(request, socket, head) {
+          admitHandedOn(request, keys.proof);
+          return handleUpgrade(request, socket, head);
+        },
+      }),
     async close() {
       closing.abort(new Error('the replica stops'));
       await lock.then(
@@ -223,6 +279,8 @@ interface ReplicaKeys {
   readonly name: string;
   /** With it, a replica proves that it hands on a request. */
   readonly proof: string;
+  /** Signs the news of who leads. */
+  readonly news: Buffer;
 }
 
 const files = ['secrets.key', 'registry-token.key'];
@@ -245,5 +303,9 @@ export function readReplicaKeys(directory: string): ReplicaKeys {
     Buffer.from(
       hkdfSync('sha256', Buffer.concat(keys), '', `sluice replicas: ${purpose}`, derivedBytes),
     );
-  return { name: derive('name').toString('hex'), proof: derive('proof').toString('base64url') };
+  return {
+    name: derive('name').toString('hex'),
+    proof: derive('proof').toString('base64url'),
+    news: derive('news'),
+  };
 }

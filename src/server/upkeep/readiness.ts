@@ -15,9 +15,12 @@ export interface Readiness {
   forReading(): Promise<void>;
   /**
    * Throws a {@link Fault} (503) when a balancer should send requests elsewhere. The storage is not asked, because all replicas of
-   * a site have the same. But while another replica may lead, this one answers requests for two minutes only.
+   * a site have the same. But while another replica may lead, this one answers requests for two minutes only, and only those
+   * that the others hand on if there are others.
+   *
+   * @param isHandedOn true when another replica asks
    */
-  forTraffic(): void;
+  forTraffic(isHandedOn: boolean): void;
 }
 
 export interface ReadinessDeps {
@@ -27,7 +30,7 @@ export interface ReadinessDeps {
   readonly content?: Pick<ContentStore, 'size'>;
   /** What the failure of a silent store names. Default: the disk. */
   readonly contentPart?: 'disk' | 'object store';
-  readonly rows: Pick<Rows, 'identity' | 'isCurrent'>;
+  readonly rows: Pick<Rows, 'identity' | 'isCurrent' | 'hasSuccessor'>;
   readonly space: DiskSpace;
   /** How long a proof is valid (ms). */
   readonly believedMs?: number;
@@ -67,14 +70,27 @@ export function createReadiness(deps: ReadinessDeps): Readiness {
   return {
     forAll: bounded(readAndWrite, believedMs, limitMs),
     forReading: bounded(read, believedMs, limitMs),
-    forTraffic() {
-      if (rows.isCurrent()) currentAt = now();
+    forTraffic(isHandedOn) {
+      if (rows.isCurrent()) {
+        currentAt = now();
+        return;
+      }
+      if (!isHandedOn && rows.hasSuccessor()) throw doubted();
       if (now() - currentAt < longestDoubtMs) return;
       throw new Fault('unavailable', 'This server has not reached its database for two minutes', {
         phase: 'store',
       });
     },
   };
+}
+
+/** Another replica leads by now, or gets the requests and knows who does. */
+function doubted(): Fault {
+  return new Fault(
+    'unavailable',
+    'This server cannot reach its database, and another replica may lead: use another one',
+    { phase: 'store' },
+  );
 }
 
 type Part = 'database' | 'disk' | 'object store';

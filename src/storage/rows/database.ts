@@ -22,8 +22,8 @@ export interface ServerUse {
   readonly settleFirst?: () => Promise<void>;
   /** Called when the log cannot be copied into the database file. The log grows until that works. */
   readonly onFailedCopy?: (reason: string) => void;
-  /** Called when the lock of the server in PostgreSQL is lost, held again, or taken by another server. */
-  readonly onLock?: (news: 'lost' | 'held' | 'taken') => void;
+  /** Called when the lock of the server in PostgreSQL is in doubt, lost, held again, or taken by another server. */
+  readonly onLock?: (news: 'silent' | 'lost' | 'held' | 'taken') => void;
   /** That lock, if this server holds it already. */
   readonly lock?: ServerLock;
 }

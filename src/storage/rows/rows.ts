@@ -121,6 +121,13 @@ export interface Rows {
   readonly databaseTime?: () => Promise<number>;
   /** Returns false while another server may change the rows: what this one has in memory may be outdated. */
   isCurrent(): boolean;
+  /**
+   * Throws a `Fault` (503) while no change can succeed, because the database does not respond, or another server has it. Says
+   * so before the work of a change.
+   */
+  requireChanges(): void;
+  /** Returns true if another replica could take the place of this one when the database responded last. */
+  hasSuccessor(): boolean;
   /** Returns the audit log of a kind, by default of changes. It reports entries that it cannot write to `onError`. */
   auditLog(onError: (error: unknown) => void, kind?: AuditKind): AuditLog;
   /** Resolves when every earlier change would survive a power failure. */
@@ -149,20 +156,30 @@ export async function openPostgresRows(url: string, use?: PostgresUse): Promise<
   // Most servers keep their rows in a file, and never load this client.
   const { openPostgres } = await import('./postgres/postgres-database.ts');
   const database = await openPostgres(url, use);
-  const { connections, databaseTime, isCurrent } = database;
-  return { ...storesOf(database, postgresUpkeep), connections, databaseTime, isCurrent };
+  const { connections, databaseTime, isCurrent, requireChanges, hasSuccessor } = database;
+  return Object.assign(storesOf(database, postgresUpkeep), {
+    connections,
+    databaseTime,
+    isCurrent,
+    requireChanges,
+    hasSuccessor,
+  });
 }
 
 /** Returns the stores of an open SQLite file. */
 export function rowsOf(database: Database): Rows {
   // Its lock ends with this process only.
-  return { ...storesOf(database, createRowsUpkeep(database)), isCurrent: () => true };
+  return Object.assign(storesOf(database, createRowsUpkeep(database)), {
+    isCurrent: () => true,
+    requireChanges() {},
+    hasSuccessor: () => false,
+  });
 }
 
 function storesOf(
   database: RowDatabase & Pick<Rows, 'end'>,
   upkeep: RowsUpkeep,
-): Omit<Rows, 'isCurrent'> {
+): Omit<Rows, 'isCurrent' | 'requireChanges' | 'hasSuccessor'> {
   return {
     requests: createRequestStore(database),
     runs: createRunStore(database),

@@ -11,18 +11,32 @@ export interface LockSession {
   readonly isEnded: Promise<void>;
 }
 
-/** How often the connection that has the lock is tested, and how long PostgreSQL has for its response (ms). */
+/** How the connection that has the lock is tested (ms). */
 export interface Heartbeat {
   readonly pauseMs: number;
+  /** How long PostgreSQL has for its response before changes are refused. */
+  readonly doubtMs: number;
+  /** How long it has before the connection counts as lost. */
   readonly responseMs: number;
+}
+
+/** What the test of the connection finds. */
+export interface HeartbeatEvents {
+  /** Called when a response is late. */
+  readonly onDoubt: () => void;
+  /** Called with each response: true when another replica waits for the lock. */
+  readonly onResponse: (hasSuccessor: boolean) => void;
 }
 
 const readOnlyTransaction = '25006';
 const statementMs = 10_000;
 const queryMs = 12_000;
 
-/** PostgreSQL ends the session of a silent host after 35 seconds. The host notices after 15. */
-export const usualHeartbeat: Heartbeat = { pauseMs: 5000, responseMs: 10_000 };
+/**
+ * PostgreSQL ends the session of a silent host after 35 seconds. The host refuses changes within 5, and lets the connection
+ * go after 11: a database that was only slow does not change its leader.
+ */
+export const usualHeartbeat: Heartbeat = { pauseMs: 1000, doubtMs: 3500, responseMs: 10_000 };
 
 // The keepalive of TCP rests while a response is on its way: then the last limit holds. The role or the database may
 // have other values of the others.
@@ -73,23 +87,32 @@ export async function openLockSession(create: () => pg.Client): Promise<LockSess
 /** Resolves when the connection does not answer in time. A network that is cut off reports nothing. */
 export async function untilSilent(
   { client }: LockSession,
-  { pauseMs, responseMs }: Heartbeat,
+  { pauseMs, doubtMs, responseMs }: Heartbeat,
+  { onDoubt, onResponse }: HeartbeatEvents,
 ): Promise<void> {
-  for (let hasResponse = true; hasResponse; ) {
+  for (;;) {
     await sleep(pauseMs, undefined, { ref: false });
-    const late = new AbortController();
-    const asked = client.query('SELECT 1').then(
-      () => true,
-      () => false,
-    );
-    // A process that did not run for a while finds the end of the time before the response that has arrived.
-    const silence = sleep(responseMs, undefined, { ref: false, signal: late.signal }).then(() =>
-      nextTurn(false),
-    );
-    silence.catch(() => {});
-    hasResponse = await Promise.race([asked, silence]);
-    late.abort();
+    const asked = hasWaitingReplica(client).catch(() => undefined);
+    let response = await within(doubtMs, asked);
+    if (response === 'late') {
+      onDoubt();
+      response = await within(responseMs - doubtMs, asked);
+    }
+    if (response === 'late' || response === undefined) return;
+    onResponse(response);
   }
+}
+
+async function within<T>(ms: number, asked: Promise<T>): Promise<T | 'late'> {
+  const ended = new AbortController();
+  // A process that did not run for a while finds the end of the time before the response that has arrived.
+  const late = sleep(ms, undefined, { ref: false, signal: ended.signal }).then(() =>
+    nextTurn('late' as const),
+  );
+  late.catch(() => {});
+  const first = await Promise.race([asked, late]);
+  ended.abort();
+  return first;
 }
 
 /** What the driver knows from PostgreSQL's message BackendKeyData. */
@@ -140,6 +163,7 @@ const holderSql = `SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND gran
   AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
   AND (classid::bigint << 32) + objid::bigint = $1`;
 const findLeader = `SELECT address, keys FROM leader WHERE pid IN (${holderSql})`;
+const formerLeader = 'SELECT address, keys FROM leader';
 const insertLeader = `INSERT INTO leader (address, keys, pid) VALUES ($1, $2, pg_backend_pid())
   ON CONFLICT ("only") DO UPDATE SET address = excluded.address, keys = excluded.keys, pid = excluded.pid`;
 const leadChannel = 'sluice_lead';
@@ -183,9 +207,15 @@ export async function readLeader(client: pg.ClientBase): Promise<Leader | undefi
   }
 }
 
-export async function writeLeader(client: pg.ClientBase, { address, keys }: Leader): Promise<void> {
+/** Writes who leads, and lets the other replicas know. Returns the one that led before. */
+export async function writeLeader(
+  client: pg.ClientBase,
+  { address, keys }: Leader,
+): Promise<Leader | undefined> {
+  const { rows } = await client.query(formerLeader);
   await client.query(insertLeader, [address, keys]);
   await client.query(notifySql, [leadChannel, '']);
+  return rows[0];
 }
 
 /** Returns the time of the database (ms since the epoch). */

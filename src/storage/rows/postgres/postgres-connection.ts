@@ -1,3 +1,4 @@
+import type { Duplex } from 'node:stream';
 import pg from 'pg';
 import { Fault } from '../../../foundation/fault.ts';
 
@@ -51,12 +52,19 @@ interface PostgresPool {
    * @throws `Fault` (503) when there is none in time
    */
   connect(): Promise<pg.PoolClient>;
+  /** Ends all connections at once, with what runs on them. */
+  breakAll(): void;
+}
+
+/** The driver waits for running statements before it ends a connection. */
+interface WithSocket {
+  readonly connection?: { readonly stream: Duplex };
 }
 
 /** Creates a pool that opens connections when they are needed. */
 export function createPostgresPool(config: pg.PoolConfig): PostgresPool {
   const pool = new pg.Pool({ ...config, max: mostConnections, idleTimeoutMillis: idleMs });
-  const open = new Set<pg.PoolClient>();
+  const open = new Set<pg.PoolClient & WithSocket>();
   let resting: NodeJS.Timeout | undefined;
   // An idle connection that breaks is replaced when it is needed.
   pool.on('error', () => {});
@@ -89,6 +97,9 @@ export function createPostgresPool(config: pg.PoolConfig): PostgresPool {
       } catch (error) {
         throw faultOf(error);
       }
+    },
+    breakAll() {
+      for (const { connection } of open) connection?.stream.destroy();
     },
   };
 }

@@ -26,7 +26,7 @@ import {
 } from './postgres-connection.ts';
 import { migratePostgres } from './postgres-migrations.ts';
 import { PostgresCall, postgresStatement, storable } from './postgres-statements.ts';
-import { type LockNews, type ServerLock, takeServerLock } from './server-lock.ts';
+import { type LockNews, type ServerLock, silentDatabase, takeServerLock } from './server-lock.ts';
 
 /** PostgreSQL as the database of the stores. */
 export interface PostgresDatabase extends RowDatabase {
@@ -36,6 +36,10 @@ export interface PostgresDatabase extends RowDatabase {
   databaseTime(): Promise<number>;
   /** False while another server may change the rows. */
   isCurrent(): boolean;
+  /** See `Rows`. */
+  requireChanges(): void;
+  /** See `Rows`. */
+  hasSuccessor(): boolean;
   /** Finishes the work in progress and closes the connections. */
   end(): Promise<void>;
 }
@@ -91,10 +95,14 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
     pipeline: true,
     types: { getTypeParser: parserOf },
   };
-  const { pool, connect } = createPostgresPool(config);
+  const { pool, connect: connectAnyway, breakAll } = createPostgresPool(config);
   const closing = new AbortController();
   let { lock } = use;
 
+  const connect = async (): Promise<pg.PoolClient> => {
+    if (lock?.isSilent) throw silentDatabase();
+    return connectAnyway();
+  };
   const read = async <T>(call: Call<T>): Promise<T> => {
     const client = await connect();
     try {
@@ -174,6 +182,8 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
         onNews: onLock,
       });
     }
+    // What waits for a response would wait for half a minute.
+    lock?.onSilence(breakAll);
     const client = await connect();
     try {
       await migratePostgres(client, { fence: lock?.fence });
@@ -209,6 +219,11 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
     },
     databaseTime: async () => (await read(timeSql.get())) ?? 0,
     isCurrent: () => lock?.isHeld ?? true,
+    requireChanges() {
+      // Without them, changes may succeed in a moment, as soon as the lock is held again.
+      if (lock?.isTaken || lock?.isSilent) lock.require();
+    },
+    hasSuccessor: () => lock?.hadSuccessor ?? false,
     async end() {
       closing.abort();
       await Promise.allSettled(running);

@@ -33,6 +33,12 @@ export interface ServerLock {
   require(): void;
   /** False while another server may have the lock. */
   readonly isHeld: boolean;
+  /** True from the moment when the database is late with a response to the connection of the lock, until it responds. */
+  readonly isSilent: boolean;
+  /** Calls the listener when {@link isSilent} begins. */
+  onSilence(listener: () => void): void;
+  /** True when another replica waited for the lock at the last response of the database. */
+  readonly hadSuccessor: boolean;
   /** True when another server took the lock, or may take it after a hand-over. This server does not take it again. */
   readonly isTaken: boolean;
   /** Statements that each transaction begins with. They fail when another server has taken the lock. */
@@ -41,9 +47,9 @@ export interface ServerLock {
   noteTaken(): Fault;
   /**
    * Writes where the other replicas reach this server. They see it while this server has the lock: after a lost connection
-   * it is written again.
+   * it is written again. Returns the one that led before, if it is known.
    */
-  announce(leader: Leader): Promise<void>;
+  announce(leader: Leader): Promise<Leader | undefined>;
   /** Returns true when another replica waits for the lock. */
   hasSuccessor(): Promise<boolean>;
   /** Releases the lock for another replica, at once. This server changes nothing from now on, and never leads again. */
@@ -51,8 +57,8 @@ export interface ServerLock {
   release(): Promise<void>;
 }
 
-/** What happened to the lock. */
-export type LockNews = 'lost' | 'held' | 'taken';
+/** What happened to the lock. `silent`: the database is late with a response. */
+export type LockNews = 'silent' | 'lost' | 'held' | 'taken';
 
 const pauseMs = 500;
 const retryAfterSeconds = 5;
@@ -60,7 +66,7 @@ const retryAfterSeconds = 5;
 export interface LockWait {
   /** How long another server may have the lock (ms). `Infinity` waits through outages of the database as well. */
   readonly patienceMs: number;
-  /** Called when the lock is lost, held again, or taken by another server. */
+  /** Called when the lock is in doubt, lost, held again, or taken by another server. */
   readonly onNews?: ((news: LockNews) => void) | undefined;
   /** Called with each new reason why the database cannot be asked; undefined when it answers again. */
   readonly onOutage?: (reason: string | undefined) => void;
@@ -103,6 +109,9 @@ export async function takeServerLock(
   let leader: Leader | undefined;
   let isTaken = false;
   let isHandedOver = false;
+  let isSilent = false;
+  let hadSuccessor = false;
+  const silenceListeners: (() => void)[] = [];
   const news = new WeakMap<LockSession, LeadNews>();
   const closing = new AbortController();
   const { signal } = closing;
@@ -115,6 +124,7 @@ export async function takeServerLock(
     const session = waiting ?? (await openLockSession(create));
     waiting = undefined;
     const { client, pid } = session;
+    isSilent = false;
     try {
       const before = new Set(own);
       own.add(pid);
@@ -144,7 +154,22 @@ export async function takeServerLock(
 
   const hold = (session: LockSession): void => {
     held = session;
-    void Promise.race([session.isEnded, untilSilent(session, heartbeat)]).then(() => lost(session));
+    const silent = untilSilent(session, heartbeat, {
+      onDoubt() {
+        if (held !== session) return;
+        isSilent = true;
+        onNews('silent');
+        for (const listener of silenceListeners) listener();
+      },
+      onResponse(hasSuccessor) {
+        if (held !== session) return;
+        hadSuccessor = hasSuccessor;
+        if (!isSilent) return;
+        isSilent = false;
+        onNews('held');
+      },
+    });
+    void Promise.race([session.isEnded, silent]).then(() => lost(session));
   };
 
   const drop = async (): Promise<void> => {
@@ -213,10 +238,18 @@ export async function takeServerLock(
   return {
     require() {
       if (isTaken || isHandedOver) throw taken();
+      if (isSilent) throw silentDatabase();
       if (held === undefined) throw notHeld();
     },
     get isHeld() {
-      return held !== undefined;
+      return held !== undefined && !isSilent;
+    },
+    get isSilent() {
+      return isSilent;
+    },
+    onSilence: listener => void silenceListeners.push(listener),
+    get hadSuccessor() {
+      return hadSuccessor;
     },
     get isTaken() {
       return isTaken || isHandedOver;
@@ -228,7 +261,11 @@ export async function takeServerLock(
       // Without the lock at this moment, it is written as soon as the lock is held again.
       const client = held?.client;
       // A break at this moment, too: the session ends, and with it this hold of the lock.
-      if (client) await writeLeader(client, given).catch(() => client.end().catch(() => {}));
+      const written = client && writeLeader(client, given);
+      return written?.catch(() => {
+        client?.end().catch(() => {});
+        return undefined;
+      });
     },
     async hasSuccessor() {
       const client = held?.client;
@@ -367,6 +404,15 @@ function takenByOther(): Fault {
     'unavailable',
     'Another server has taken the database, and this one changes nothing any more: the operator stops one of them, and restarts this one if it is the one to keep',
     { phase: 'store' },
+  );
+}
+
+/** The fault of what needs the database while it does not respond: it would wait for half a minute. */
+export function silentDatabase(): Fault {
+  return new Fault(
+    'unavailable',
+    'The database does not answer this server, which changes nothing until it does: try again in a moment',
+    { phase: 'store', retryAfterSeconds },
   );
 }
 
