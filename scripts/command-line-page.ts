@@ -30,6 +30,7 @@ ${Object.entries(commands)
 | \`request\`, \`build\`, \`inspect\`, \`files\`, \`logs\`, \`open\`, \`cancel\`, \`repositories\` | the server at \`--server\`, then \`SLUICE_SERVER\`, then \`http://127.0.0.1:9090\` |
 | \`user\`, \`token\`, \`workspace\`, \`credentials\`, \`audit\` | the server at \`--server\`; the data directory at \`--data\`; the server at \`SLUICE_SERVER\`; the data directory at \`SLUICE_DATA\`, then \`./data\` |
 | \`migrate\` | the places in \`--from\` and \`--to\` |
+| \`replicas\` | the database at \`SLUICE_DATABASE\` |
 | \`gc\`, \`verify\`, \`backup\`, \`restore\`, \`rotate-key\` | the data directory at \`--data\`, then \`SLUICE_DATA\`, then \`./data\` |
 
 An option wins over the environment, the environment over the configuration file (\`--config\`, \`SLUICE_CONFIG\`), and the

@@ -25,6 +25,7 @@ export const commands: Commands = {
   backup: async () => (await import('./data/data-commands.ts')).backupCommand,
   restore: async () => (await import('./data/data-commands.ts')).restoreCommand,
   migrate: async () => (await import('./data/data-commands.ts')).migrateCommand,
+  replicas: async () => (await import('./data/replicas-command.ts')).replicasCommand,
   'rotate-key': async () => (await import('./data/data-commands.ts')).rotateKeyCommand,
   user: clientCommands.user,
   token: clientCommands.token,

@@ -15,6 +15,7 @@ import { type Replicas, startReplicas } from '../world/replicas.ts';
 import { shiftedClock } from '../world/shifted-clock.ts';
 import { startSilentProxy } from '../world/silent-proxy.ts';
 import type { ContainerResponse, Sluice } from '../world/sluice.ts';
+import { sluiceCommand } from '../world/sluice-command.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 import { accounts, admin } from './hosted.ts';
 
@@ -225,6 +226,41 @@ suite('the lead is handed over', () => {
     // It starts again once it reaches the database.
     const end = ended(cut);
     proxy.resume();
+    assert.equal(await end, 1);
+    await replicas.start(leads);
+  });
+
+  test('to the replica that the operator names, while transfers and writes go on', async t => {
+    const { leads, leader, follower } = await roles();
+    const run = async (...args: readonly string[]) => {
+      const result = await sluiceCommand(['replicas', ...args], replicas.environment(leads));
+      return `${result.code} ${result.stdout}${result.stderr}`.trimEnd();
+    };
+    const single = await sluiceCommand(['replicas', 'list']);
+    assert.match(single.stderr, /only a site with PostgreSQL has replicas/);
+    const listed = JSON.parse((await run('list', '--json')).slice(1));
+    assert.deepEqual(
+      Object.fromEntries(
+        listed.replicas.map((one: { address: string; role: string }) => [one.address, one.role]),
+      ),
+      { [leader.url]: 'leader', [follower.url]: 'follower' },
+    );
+    const slow = await beginSlowly(leader);
+    const writes = [writeTo(leader, 'named-former'), writeTo(follower, 'named-next')];
+    const end = ended(leader);
+    assert.equal(await run('lead', leader.url), `0 ${leader.url} leads already`);
+    assert.match(await run('lead', 'http://192.0.2.1:9090'), /^1 No replica has the address/);
+    assert.equal(await run('lead', follower.url), `0 ${follower.url} leads`);
+    assert.equal(await replicas.leader(), 1 - leads);
+    for (const at of [leader, follower]) {
+      await new Repository(at, 'team/named', login).pushImage('x', []);
+    }
+    const longest = await Promise.all(writes.map(stop => stop()));
+    t.diagnostic(`longest writes (ms): ${longest.map(Math.round).join(', ')}`);
+    assert.ok(Math.max(...longest) < 5000, longest.join());
+    await slow.finish();
+    // A signal ends the delay.
+    leader.process.kill('SIGTERM');
     assert.equal(await end, 1);
     await replicas.start(leads);
   });

@@ -147,7 +147,7 @@ export const tokenVariable: Readonly<Record<string, string>> = {
 };
 
 /** The option that names the configuration file. */
-const configOption: Option = {
+export const configOption: Option = {
   type: 'string',
   value: 'FILE',
   completes: 'file',

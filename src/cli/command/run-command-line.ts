@@ -139,7 +139,17 @@ const sections: Readonly<Record<string, readonly string[]>> = {
     'repositories',
   ],
   'Manage people': ['user', 'token', 'workspace', 'credentials', 'account', 'audit', 'messages'],
-  'Run a server': ['serve', 'config', 'gc', 'verify', 'backup', 'restore', 'migrate', 'rotate-key'],
+  'Run a server': [
+    'serve',
+    'config',
+    'gc',
+    'verify',
+    'backup',
+    'restore',
+    'migrate',
+    'replicas',
+    'rotate-key',
+  ],
   Other: ['completion'],
 };
 

@@ -6,8 +6,8 @@ import type { Listeners } from './listeners.ts';
 
 const signals = ['SIGTERM', 'SIGHUP', 'SIGINT'] as const;
 
-/** Why a server stops. A replica that lost its lead stops as well. */
-export type StopReason = (typeof signals)[number] | 'lost';
+/** Why a server stops. A replica that lost its lead stops as well, and one whose lead the operator has moved. */
+export type StopReason = (typeof signals)[number] | 'lost' | 'moved';
 
 /** What answers the requests of a server. */
 interface Running {
@@ -68,7 +68,8 @@ export async function stopOn(
     log,
   );
   log.info('stopped');
-  return why === 'lost' ? 1 : 0;
+  // Its supervisor starts it again, and it follows.
+  return why === 'lost' || why === 'moved' ? 1 : 0;
 }
 
 const pauseMs = 1000;

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { sendUnsent, unsentIn } from '../../builds/index.ts';
+import { readVersion } from '../../foundation/version.ts';
 import { atMost } from '../../foundation/work.ts';
 import { admitHandedOn } from '../../http/index.ts';
 import { readKeyFile } from '../../storage/directory/index.ts';
@@ -36,11 +37,11 @@ export interface Replica extends Follower {
   lead(work: LeaderWork): Promise<void>;
   /**
    * Gives up the lead if another replica waits for it: new requests go to the next leader, changes in progress have a
-   * second, and running transfers continue. Does nothing before {@link lead}. Never rejects.
+   * second, and running transfers continue. Does nothing before {@link lead}, and when it has been given up. Never rejects.
    */
   giveUpLead(): Promise<void>;
-  /** Resolves when another replica has taken the lock from this one. */
-  readonly lost: Promise<'lost'>;
+  /** Resolves when another replica has taken the lock from this one, or got it as the operator wanted. */
+  readonly lost: Promise<'lost' | 'moved'>;
   /** Returns the entry for clients and for other replicas. */
   admit(entry: Entry): Entry;
 }
@@ -68,12 +69,13 @@ export async function startReplica(
   const follower = createFollower(deps, leader, keys.proof);
   const known = Promise.withResolvers<URL>();
   const strange = Promise.withResolvers<never>();
-  const lost = Promise.withResolvers<'lost'>();
+  const lost = Promise.withResolvers<'lost' | 'moved'>();
   const closing = new AbortController();
   const changes = createChanges();
   let leading: LeaderWork | undefined;
   /** True from the moment when another replica says that it leads, while this one cannot ask the database. */
   let isReplaced = false;
+  let isMoving = false;
   const news = createLeadNews(keys.news, address);
 
   const onLeader = (found: Leader | undefined): void => {
@@ -103,6 +105,16 @@ export async function startReplica(
       follower.hinder(reason);
     },
     onOutage,
+    onReplaced() {
+      if (!leading || isMoving) return;
+      isMoving = true;
+      log.info('the operator wants another replica to lead: this one gives up the lead');
+      void giveUpLead().then(isGivenUp => {
+        isMoving = false;
+        if (isGivenUp) lost.resolve('moved');
+      });
+    },
+    self: { address: address.href, version: readVersion().version },
     signal: closing.signal,
     onNews(event) {
       // It has stopped the work of a leader.
@@ -125,6 +137,27 @@ export async function startReplica(
     await atMost(releaseMs, release()).catch(err =>
       log.warn({ err }, 'some figures of this replica are lost with its lead'),
     );
+  };
+
+  /** Returns false when no other replica waits for the lead. */
+  const giveUpLead = async (): Promise<boolean> => {
+    if (!leading) return false;
+    const work = leading;
+    const held = await lock;
+    if (!(await held.hasSuccessor())) return false;
+    const began = performance.now();
+    // Requests wait from now on.
+    leading = undefined;
+    leader.handOver();
+    work.follow(entryOf(follower.entry));
+    await stopLeading(work);
+    await held.handOver();
+    void watchLead(database, { onLeader, onOutage, signal: closing.signal });
+    log.info(
+      { ms: Math.round(performance.now() - began) },
+      'another replica takes the lead: this one finishes its transfers',
+    );
+    return true;
   };
 
   /** Answers another replica that says that it leads. */
@@ -175,22 +208,7 @@ export async function startReplica(
       if (former?.keys === keys.name) void news.tell(new URL(former.address), closing.signal);
     },
     async giveUpLead() {
-      if (!leading) return;
-      const work = leading;
-      const held = await lock;
-      if (!(await held.hasSuccessor())) return;
-      const began = performance.now();
-      // Requests wait from now on.
-      leading = undefined;
-      leader.handOver();
-      work.follow(entryOf(follower.entry));
-      await stopLeading(work);
-      await held.handOver();
-      void watchLead(database, { onLeader, onOutage, signal: closing.signal });
-      log.info(
-        { ms: Math.round(performance.now() - began) },
-        'another replica takes the lead: this one finishes its transfers',
-      );
+      await giveUpLead();
     },
     admit: ({ respond, handleUpgrade }) =>
       entryOf({

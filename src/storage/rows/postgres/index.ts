@@ -4,4 +4,5 @@ export { claimLock, type Leader, tryServerLock } from './lock-session.ts';
 export { connectionOf, startFaultOf } from './postgres-connection.ts';
 export { migratePostgres } from './postgres-migrations.ts';
 export { storable } from './postgres-statements.ts';
+export { type ListedReplica, openReplicaList } from './replica-list.ts';
 export { awaitLead, type ServerLock, watchLead } from './server-lock.ts';

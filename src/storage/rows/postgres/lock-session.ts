@@ -20,12 +20,20 @@ export interface Heartbeat {
   readonly responseMs: number;
 }
 
+/** What the database says to each test of the connection. */
+export interface Beat {
+  /** True when another replica waits for the lock. */
+  readonly hasSuccessor: boolean;
+  /** True when another replica was chosen to lead next. */
+  readonly isReplaced: boolean;
+}
+
 /** What the test of the connection finds. */
 export interface HeartbeatEvents {
   /** Called when a response is late. */
   readonly onDoubt: () => void;
-  /** Called with each response: true when another replica waits for the lock. */
-  readonly onResponse: (hasSuccessor: boolean) => void;
+  /** Called with each response. */
+  readonly onResponse: (response: Beat) => void;
 }
 
 const readOnlyTransaction = '25006';
@@ -84,15 +92,19 @@ export async function openLockSession(create: () => pg.Client): Promise<LockSess
   }
 }
 
-/** Resolves when the connection does not answer in time. A network that is cut off reports nothing. */
+/**
+ * Resolves when the connection does not answer in time. A network that is cut off reports nothing.
+ *
+ * @param ask sends a short query on the connection
+ */
 export async function untilSilent(
-  { client }: LockSession,
+  ask: () => Promise<Beat>,
   { pauseMs, doubtMs, responseMs }: Heartbeat,
   { onDoubt, onResponse }: HeartbeatEvents,
 ): Promise<void> {
   for (;;) {
     await sleep(pauseMs, undefined, { ref: false });
-    const asked = hasWaitingReplica(client).catch(() => undefined);
+    const asked = ask().catch(() => undefined);
     let response = await within(doubtMs, asked);
     if (response === 'late') {
       onDoubt();
@@ -154,12 +166,13 @@ export const replicaName = 'sluice replica';
 export const serverName = 'sluice server';
 
 // Any number that no other user of the database takes.
-const serverLockKey = 7_583_190_234;
+export const serverLockKey = 7_583_190_234;
 const undefinedTable = '42P01';
 
 const tryLock = 'SELECT pg_try_advisory_lock($1)::int AS locked';
 const tryLockForTransaction = 'SELECT pg_try_advisory_xact_lock($1)::int AS locked';
-const holderSql = `SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1
+/** Finds the processes whose connections have the lock `$1`. */
+export const holderSql = `SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1
   AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
   AND (classid::bigint << 32) + objid::bigint = $1`;
 const findLeader = `SELECT address, keys FROM leader WHERE pid IN (${holderSql})`;

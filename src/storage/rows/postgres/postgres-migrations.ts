@@ -5,6 +5,7 @@ import { Fault } from '../../../foundation/fault.ts';
 import { stepsAfter, unreleasedSchema } from '../migrations.ts';
 import { claimOf, tryTransactionLock } from './lock-session.ts';
 import { postgresMigrations } from './postgres-schema.ts';
+import { replicaTables } from './replica-list.ts';
 
 // Any number that no other user of the database takes.
 const migratorLock = 7_583_190_233;
@@ -56,6 +57,7 @@ async function isMigrated(
       `CREATE TABLE IF NOT EXISTS leader ("only" BOOLEAN PRIMARY KEY DEFAULT true CHECK ("only"),
        address TEXT NOT NULL, keys TEXT NOT NULL, pid INTEGER NOT NULL)`,
     );
+    await client.query(replicaTables);
     const { rows } = await client.query('SELECT version FROM sluice_schema');
     const missing = stepsAfter(Number(rows[0]?.version ?? 0), steps);
     if (missing.length > 0) {

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import { Fault } from '../../../foundation/fault.ts';
 import {
+  type Beat,
   claimLock,
   databaseTimeOf,
   fenceOf,
@@ -26,6 +27,14 @@ import {
   writeLeader,
 } from './lock-session.ts';
 import { isUnavailable, startFaultOf } from './postgres-connection.ts';
+import {
+  chooseNewest,
+  chosenReplica,
+  endChoice,
+  enterReplica,
+  lateReplica,
+  type ReplicaSelf,
+} from './replica-list.ts';
 
 /** The lock of the server that uses the database. It ends with its connection, and is taken again. */
 export interface ServerLock {
@@ -76,6 +85,10 @@ export interface LockWait {
   readonly onHandOver?: () => void;
   /** Returns false while this server must not take the lock for the first time. Default: it may. */
   readonly mayTake?: (client: pg.ClientBase) => Promise<boolean>;
+  /** What the list of replicas says of this one. Absent for a server that is not a replica. */
+  readonly self?: ReplicaSelf;
+  /** Called about once a second while another replica is chosen to lead next. */
+  readonly onReplaced?: () => void;
   /** Ends the wait. */
   readonly signal?: AbortSignal;
   readonly heartbeat?: Heartbeat;
@@ -97,6 +110,8 @@ export async function takeServerLock(
     whileWaiting,
     onHandOver,
     mayTake = async () => true,
+    self,
+    onReplaced = () => {},
     signal: cancelled,
     heartbeat = usualHeartbeat,
   }: LockWait,
@@ -113,6 +128,16 @@ export async function takeServerLock(
   let hadSuccessor = false;
   const silenceListeners: (() => void)[] = [];
   const news = new WeakMap<LockSession, LeadNews>();
+  // Sessions in the list of replicas.
+  const entered = new WeakSet<pg.ClientBase>();
+  const enter = async (client: pg.ClientBase): Promise<void> => {
+    if (self && !entered.has(client) && (await enterReplica(client, self))) entered.add(client);
+  };
+  /** Returns true when another replica is chosen to lead next. */
+  const isReplaced = async ({ client, pid }: LockSession): Promise<boolean> => {
+    const chosen = entered.has(client) ? await chosenReplica(client) : undefined;
+    return chosen !== undefined && chosen !== pid;
+  };
   const closing = new AbortController();
   const { signal } = closing;
   const outages = outagesFor(onOutage);
@@ -128,8 +153,10 @@ export async function takeServerLock(
     try {
       const before = new Set(own);
       own.add(pid);
+      await enter(client);
       // A server that has led since its start has memory that fits the rows.
-      if (!(isClaimed || (await mayTake(client))) || !(await tryServerLock(client))) {
+      const isAllowed = isClaimed || ((await mayTake(client)) && !(await isReplaced(session)));
+      if (!isAllowed || !(await tryServerLock(client))) {
         own.delete(pid);
         if (!news.has(session)) news.set(session, await listenForLead(client, onHandOver));
         const holders = await holdersOf(client);
@@ -143,7 +170,7 @@ export async function takeServerLock(
         return 'taken';
       }
       isClaimed = true;
-      if (leader) await writeLeader(client, leader);
+      if (leader) await announceAs(client, leader);
       hold(session);
       return 'locked';
     } catch (error) {
@@ -152,18 +179,29 @@ export async function takeServerLock(
     }
   };
 
+  const announceAs = async (client: pg.ClientBase, given: Leader): Promise<Leader | undefined> => {
+    await enter(client);
+    await endChoice(client);
+    return writeLeader(client, given);
+  };
+
   const hold = (session: LockSession): void => {
     held = session;
-    const silent = untilSilent(session, heartbeat, {
+    const ask = async (): Promise<Beat> => ({
+      hasSuccessor: await hasWaitingReplica(session.client),
+      isReplaced: await isReplaced(session),
+    });
+    const silent = untilSilent(ask, heartbeat, {
       onDoubt() {
         if (held !== session) return;
         isSilent = true;
         onNews('silent');
         for (const listener of silenceListeners) listener();
       },
-      onResponse(hasSuccessor) {
+      onResponse(beat) {
         if (held !== session) return;
-        hadSuccessor = hasSuccessor;
+        hadSuccessor = beat.hasSuccessor;
+        if (beat.isReplaced) onReplaced();
         if (!isSilent) return;
         isSilent = false;
         onNews('held');
@@ -261,7 +299,7 @@ export async function takeServerLock(
       // Without the lock at this moment, it is written as soon as the lock is held again.
       const client = held?.client;
       // A break at this moment, too: the session ends, and with it this hold of the lock.
-      const written = client && writeLeader(client, given);
+      const written = client && announceAs(client, given);
       return written?.catch(() => {
         client?.end().catch(() => {});
         return undefined;
@@ -275,7 +313,12 @@ export async function takeServerLock(
       isHandedOver = true;
       closing.abort();
       const client = held?.client;
-      const handed = client && handOverLock(client).catch(() => {});
+      const handed =
+        client &&
+        chooseNewest(client)
+          .catch(() => {})
+          .then(() => handOverLock(client))
+          .catch(() => {});
       await Promise.race([handed, sleep(pauseMs, undefined, { ref: false })]);
       // Without a response, the end of the connection releases the lock.
       await Promise.race([drop(), sleep(pauseMs, undefined, { ref: false })]);
@@ -290,7 +333,6 @@ export async function takeServerLock(
 
 // The clocks of machines with NTP differ by less than a second. With more, names would end too early or too late.
 const longestDifferenceMs = 10 * 60_000;
-const lateReplica = 'sluice replica with a wrong clock';
 
 export interface LeadWait {
   /** Called each half second with the replica that leads now; undefined while nobody does. */
@@ -298,6 +340,10 @@ export interface LeadWait {
   readonly onNews: (news: LockNews) => void;
   /** Called when the leader hands the lead over. It still finishes its transfers. */
   readonly onHandOver: () => void;
+  /** Called about once a second when this replica leads, and another one is chosen to lead next. */
+  readonly onReplaced?: () => void;
+  /** What the list of replicas says of this one. */
+  readonly self?: ReplicaSelf;
   /** Called when the clock of this machine begins to differ from that of the database: by so much (ms). 0: it fits again. */
   readonly onWrongClock: (aheadMs: number) => void;
   /** ms since the epoch */
@@ -315,15 +361,12 @@ export interface LeadWait {
  */
 export function awaitLead(
   url: string,
-  { onLeader, onNews, onHandOver, onWrongClock, onOutage, signal, now = Date.now }: LeadWait,
+  { onLeader, onWrongClock, now = Date.now, ...wait }: LeadWait,
 ): Promise<ServerLock> {
   let isWrong = false;
   return takeServerLock(() => lockClient(url, replicaName), {
     patienceMs: Number.POSITIVE_INFINITY,
-    onNews,
-    onHandOver,
-    onOutage,
-    signal,
+    ...wait,
     async mayTake(client) {
       const aheadMs = now() - (await databaseTimeOf(client));
       const wasWrong = isWrong;
