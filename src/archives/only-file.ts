@@ -27,3 +27,43 @@ export async function readOnlyFile(
   await exportTo(() => tar as unknown as Writable);
   return parts.length === 0 ? undefined : Buffer.concat(parts).toString('utf8');
 }
+
+/** A file in an archive that a builder exports. */
+export interface ExportedFile {
+  /** Without a slash at its beginning. */
+  readonly name: string;
+  /** Bytes. */
+  readonly size: number;
+  readonly body: AsyncIterable<Uint8Array>;
+}
+
+/**
+ * Returns a sink for an archive that a builder exports, which passes on its files one after the other. A function that throws ends the
+ * archive with its error.
+ *
+ * @param most files and directories; an archive with more fails
+ */
+export function exportedFiles(
+  receive: (file: ExportedFile) => Promise<void>,
+  most: number,
+): Writable {
+  const tar = extract();
+  let count = 0;
+  tar.on('entry', ({ name, type, size = 0 }, stream, next) => {
+    // A truncated archive fails each of its streams; the export reports the reason.
+    stream.on('error', () => {});
+    count += 1;
+    if (count > most) return next(new Error(`The archive has more than ${most} files`));
+    if (type !== 'file') {
+      stream.once('end', next);
+      stream.resume();
+      return;
+    }
+    const body = stream as unknown as AsyncIterable<Uint8Array>;
+    receive({ name: name.replace(/^\.?\//, ''), size, body }).then(
+      () => next(),
+      error => next(error),
+    );
+  });
+  return tar as unknown as Writable;
+}

@@ -1,5 +1,5 @@
 import type { SourceRule, TlsFiles } from '../buildkit/index.ts';
-import type { ChannelAccess } from '../conda/index.ts';
+import type { ChannelAccess, FetchArchive } from '../conda/index.ts';
 import type { Tally } from '../foundation/telemetry/counted.ts';
 import type { Logger, RemoteHealth } from '../foundation/telemetry/index.ts';
 import { closeInTurn } from '../foundation/work.ts';
@@ -17,7 +17,7 @@ import {
 import type { Announce } from '../messages/index.ts';
 import { supportedPlatforms } from '../oci/naming.ts';
 import type { SealedGrant } from '../platform/index.ts';
-import type { MixedLayers } from '../pypi/index.ts';
+import type { KeptWheels, MixedLayers } from '../pypi/index.ts';
 import type { ContentStore } from '../storage/content/index.ts';
 import type { DiskSpace } from '../storage/directory/index.ts';
 import type { BuildStore, HostedStore, HostedSums } from '../storage/rows/index.ts';
@@ -50,6 +50,8 @@ import type { RunRecipe } from './solve/run-recipe.ts';
 import type { MakeSif, SifSettings } from './solve/sif/make-sif.ts';
 import type { StageSifBases } from './solve/sif/stage-sif-bases.ts';
 import { createSolve } from './solve/solve.ts';
+import { createBuildWheels } from './solve/wheels/build-wheels.ts';
+import type { RunWheelBuild } from './solve/wheels/run-wheel-build.ts';
 import { createTargetRepository } from './target-repository.ts';
 
 /** The builds of this server, with all their dependencies. */
@@ -72,6 +74,11 @@ export interface CondaParts
   extends Pick<FindSolutionDeps, 'solver' | 'readLock' | 'baseLibc' | 'pythonSolver' | 'uv'> {
   readonly channels: ChannelAccess;
   readonly layers: MixedLayers;
+  readonly keptWheels: KeptWheels;
+  /** Fetches files of indexes of Python packages. */
+  readonly fetchWheel: FetchArchive;
+  /** Bytes of a package. */
+  readonly maxArchiveBytes: number;
 }
 
 export interface BuildServiceDeps {
@@ -189,6 +196,12 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
     return createRunRecipe({ ...common, isTrustedCache, serviceCache: places.cache })(run);
   };
 
+  const runWheelBuild: RunWheelBuild = async run => {
+    const { createRunWheelBuild } = await import('./solve/wheels/run-wheel-build.ts');
+    const { maxArchiveBytes: maxBytes } = deps.conda;
+    return createRunWheelBuild({ builders, content: deps.content, labelOf, maxBytes })(run);
+  };
+
   // Loads the conversion to Singularity images when it is first needed.
   const makeSif: MakeSif = async (...given) => {
     const { createMakeSif } = await import('./solve/sif/make-sif.ts');
@@ -218,6 +231,12 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
       runRecipe,
       requireBuilder: builders.require,
       makeCondaImage: createMakeCondaImage({ ...deps.conda, findSolution, documents }),
+      buildWheels: createBuildWheels({
+        ...deps,
+        ...{ kept: deps.conda.keptWheels, layers: deps.conda.layers, labelOf },
+        ...{ pythonSolver: deps.conda.pythonSolver, fetchFile: deps.conda.fetchWheel },
+        run: runWheelBuild,
+      }),
       documents,
       makeImage: deps.makeImage,
       datedLayers: createDatedLayers(deps.content),

@@ -1,5 +1,6 @@
 /** Python packages as layers, beside the packages of Conda: indexes, solver, layers. */
 
+export { createKeptWheels, type KeptWheels } from './built/kept-wheels.ts';
 export { type BuilderIndexes, createBuilderIndexes } from './indexes/builder-indexes.ts';
 export {
   createIndexAccess,
@@ -28,4 +29,4 @@ export {
   WheelsMissing,
 } from './solving/solve-failures.ts';
 export { createUvProgram, type UvProgram } from './solving/uv-program.ts';
-export type { WheelFile } from './wheel-file.ts';
+export type { BuiltWheel, SourceFile, WheelFile } from './wheel-file.ts';

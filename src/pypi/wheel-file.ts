@@ -16,6 +16,27 @@ export interface WheelFile {
    * Source: PyPA specifications, Recording the Direct URL Origin.
    */
   readonly directUrl?: Readonly<Record<string, unknown>> | undefined;
+  /** What a wheel was built from, for one that no index has. */
+  readonly source?: SourceFile | undefined;
+}
+
+/** A source distribution: one file of an index. */
+export interface SourceFile {
+  /** `docopt-0.6.2.tar.gz` */
+  readonly fileName: string;
+  /** The address where it is published, without credentials. */
+  readonly url: string;
+  /** Bytes of the file. */
+  readonly size?: number | undefined;
+  /** Lower-case hex digits. */
+  readonly sha256: string;
+}
+
+/** A wheel that was built here, and what a solver reads about it. */
+export interface BuiltWheel extends WheelFile {
+  readonly source: SourceFile;
+  /** The text of its `METADATA`. */
+  readonly metadata: string;
 }
 
 /** Returns the name of a project as indexes compare it. Source: PyPA specifications, Names and normalization. */

@@ -30,7 +30,8 @@ import {
   withReasons,
 } from './conda/builder-required.ts';
 import type { NativeOrigin } from './conda/find-solution.ts';
-import type { MakeCondaImage } from './conda/make-conda-image.ts';
+import { type MakeCondaImage, requireNoScripts } from './conda/make-conda-image.ts';
+import { sourceOf } from './conda/python-packages.ts';
 import { openSentContext } from './context/build-context.ts';
 import { entryAt, followedLinks } from './context/context-tree.ts';
 import type { DatedLayers, KnownLayers } from './dating/dated-layers.ts';
@@ -39,12 +40,15 @@ import { type ReceivedImage, receiveImage } from './received-image.ts';
 import type { RecipeResult, RunRecipe } from './run-recipe.ts';
 import type { MakeSif } from './sif/make-sif.ts';
 import type { StageSifBases } from './sif/stage-sif-bases.ts';
+import type { BuildWheels, WheelCaller } from './wheels/build-wheels.ts';
 
 export interface SolveDeps extends BuilderRules {
   readonly runRecipe: RunRecipe;
   /** Throws a {@link Fault} when no builder may run builds of the domain. */
   readonly requireBuilder: (domain: TrustDomain) => Promise<void>;
   readonly makeCondaImage: MakeCondaImage;
+  /** Builds wheels for the image of one build; absent where packages without a wheel require a builder for the whole image. */
+  readonly buildWheels?: ((caller: WheelCaller) => BuildWheels) | undefined;
   readonly documents: Documents;
   readonly makeImage: ImageMaker;
   readonly datedLayers: DatedLayers;
@@ -215,9 +219,25 @@ export function createSolve(deps: SolveDeps): Solve {
 
   /** Makes an image of Conda packages without a builder, and pushes it to the target of the plan. */
   const makeNatively = async (run: BuildRun, rights: BuildRights, recipe: NativeOrigin) => {
-    const step = numberedSteps(run.log);
+    const count: StepCount = { last: 0 };
+    const step = numberedSteps(run.log, count);
+    const buildWheels = deps.buildWheels?.({
+      ...run,
+      rights,
+      count,
+      checkPackages: requireNoScripts,
+      async beforeBuilder(sources, domain) {
+        run.onSolved?.();
+        const reasons = sources.map(sourceOf);
+        if (deps.conda === 'native') throw new BuilderRequired(reasons);
+        await deps.requireBuilder(domain).catch(error => {
+          throw withReasons(error, reasons);
+        });
+        await run.requireBuilder?.();
+      },
+    });
     const { source, base, change, solution } = await deps.makeCondaImage(
-      { ...run, step },
+      { ...run, step, buildWheels },
       rights,
       recipe,
     );

@@ -5,11 +5,12 @@ import type { AddressInfo } from 'node:net';
 import { finished } from 'node:stream/promises';
 import { Fault } from '../../foundation/fault.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
-import { projectName } from '../wheel-file.ts';
+import { projectVersion } from '../project-version.ts';
+import { type BuiltWheel, projectName, type SourceFile } from '../wheel-file.ts';
 import { type IndexAccess, IndexFault } from './index-access.ts';
 import { installedPage, publishedFile, withoutMetadata } from './index-page.ts';
 import type { PageStore } from './page-store.ts';
-import { unbuiltPage } from './unbuilt-page.ts';
+import { type UnbuiltPage, unbuiltPage } from './unbuilt-page.ts';
 
 /**
  * An index on the loopback for one solver at a time: it is the only network that a solver has. Pages come from the store, and files
@@ -30,6 +31,8 @@ export interface IndexSession {
   readonly readsWheels?: boolean | undefined;
   /** Projects whose source distributions count as wheels that require nothing. Default: none. */
   readonly unbuilt?: ReadonlySet<string> | undefined;
+  /** Wheels that were built of source distributions of these projects. Default: none. */
+  readonly built?: readonly BuiltWheel[] | undefined;
   /** Receives sentences for the log of the build. */
   readonly log: (line: string) => void;
   readonly signal: AbortSignal;
@@ -53,6 +56,8 @@ export interface OpenedIndex extends Disposable {
   indexOf(project: string): string | undefined;
   /** Returns the names of the wheels of a project of `unbuilt` that the solver asked for. */
   wheelsOf(project: string): readonly string[];
+  /** Returns the source distribution of a version of such a project; undefined where the index states no SHA-256. */
+  sourceOf(project: string, version: string): SourceFile | undefined;
   /** Settles with the first failure of the index that ends the solve. */
   readonly failed: Promise<never>;
 }
@@ -82,7 +87,7 @@ interface OpenSession extends IndexSession {
   readonly notes: Set<string>;
   /** Projects whose page the solver has got, and the index of each: only files of these are served. */
   readonly projects: Map<string, string>;
-  readonly wheels: Map<string, readonly string[]>;
+  readonly unbuiltPages: Map<string, Pick<UnbuiltPage, 'wheels' | 'sources'>>;
   fail(error: unknown): void;
 }
 
@@ -153,8 +158,12 @@ export function createLoopbackIndex(deps: {
       countBytes(session, kept.page.length);
       session.projects.set(name, index);
       const page = session.readsWheels ? withoutMetadata(kept.page) : kept.page;
-      const unbuilt = session.unbuilt?.has(name) ? unbuiltPage(page, name) : undefined;
-      if (unbuilt) session.wheels.set(name, unbuilt.wheels);
+      const built = session.built?.filter(one => projectName(one.name) === name);
+      const unbuilt = session.unbuilt?.has(name) ? unbuiltPage(page, name, built) : undefined;
+      if (unbuilt) {
+        const { wheels, sources } = unbuilt;
+        session.unbuiltPages.set(name, { wheels, sources });
+      }
       sendPage(response, unbuilt?.page ?? page);
       return finished(response, { signal });
     }
@@ -163,6 +172,14 @@ export function createLoopbackIndex(deps: {
       const [name = '', version = ''] = decodeURIComponent(file).split('-');
       const text = `Metadata-Version: 2.1\nName: ${name}\nVersion: ${version}\n`;
       response.writeHead(200, { 'content-type': 'text/plain' }).end(text);
+      return;
+    }
+    const [, made] = /^\/built\/[^/]+\/([^/]+)\.metadata$/.exec(path) ?? [];
+    if (made !== undefined) {
+      const fileName = decodeURIComponent(made);
+      const text = session.built?.find(one => one.fileName === fileName)?.metadata;
+      response.writeHead(text === undefined ? 404 : 200, { 'content-type': 'text/plain' });
+      response.end(text);
       return;
     }
     const isMetadata = path.endsWith('.metadata');
@@ -273,7 +290,7 @@ export function createLoopbackIndex(deps: {
         bytes: 0,
         notes: new Set<string>(),
         projects: new Map<string, string>(),
-        wheels: new Map<string, readonly string[]>(),
+        unbuiltPages: new Map<string, Pick<UnbuiltPage, 'wheels' | 'sources'>>(),
       };
       const indexes = inOrder(given);
       const session = { ...given, ...counts, indexes, fail };
@@ -284,7 +301,14 @@ export function createLoopbackIndex(deps: {
         url: `${base}simple/`,
         failed,
         fileAt: address => (address.startsWith(base) ? fileAt(session, address) : undefined),
-        wheelsOf: project => session.wheels.get(project) ?? [],
+        wheelsOf: project => session.unbuiltPages.get(project)?.wheels ?? [],
+        sourceOf(project, version) {
+          const normal = projectVersion(version);
+          if (normal === undefined) return undefined;
+          const source = session.unbuiltPages.get(project)?.sources.get(normal);
+          const published = source && fileAt(session, source.url);
+          return published && { ...source, url: published.url };
+        },
         indexOf: project => session.projects.get(project),
         [Symbol.dispose]: () => void sessions.delete(secret),
       };

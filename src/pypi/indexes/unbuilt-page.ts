@@ -1,12 +1,14 @@
 import { createHash } from 'node:crypto';
 import { projectVersion } from '../project-version.ts';
-import { projectName } from '../wheel-file.ts';
+import { type BuiltWheel, projectName, type SourceFile } from '../wheel-file.ts';
 
-/** A page of a project, and its wheels. */
+/** A page of a project, and its files. */
 export interface UnbuiltPage {
   readonly page: Uint8Array;
-  /** Names of the files. */
+  /** Names of the wheels. */
   readonly wheels: readonly string[];
+  /** The source distribution of each version; the address is that of the page. */
+  readonly sources: ReadonlyMap<string, SourceFile>;
 }
 
 /** Larger ones are not read: the event loop would wait for them. */
@@ -14,39 +16,59 @@ const maxBytes = 2 * 1024 * 1024;
 
 interface PageFile {
   readonly filename: string;
+  readonly url: string;
+  readonly hashes: { readonly sha256?: string };
+  readonly size?: number;
   readonly [field: string]: unknown;
 }
 
 /**
- * Returns a page of the index on which each source distribution also stands as a wheel that requires nothing, so that a solve goes on and
- * shows which versions must be built; undefined for a large page.
+ * Returns a page of the index on which each source distribution also stands as a wheel, so that a solve goes on: the one that was built
+ * of it, and otherwise one that requires nothing, which shows that the version must be built. Undefined for a large page.
  */
-export function unbuiltPage(page: Uint8Array, project: string): UnbuiltPage | undefined {
+export function unbuiltPage(
+  page: Uint8Array,
+  project: string,
+  built: readonly BuiltWheel[] = [],
+): UnbuiltPage | undefined {
   if (page.length > maxBytes) return undefined;
   const text = Buffer.from(page.buffer, page.byteOffset, page.length).toString();
   const read = JSON.parse(text) as { files: PageFile[] };
   const wheels = read.files.map(({ filename }) => filename).filter(name => name.endsWith('.whl'));
   const names = new Set(wheels);
-  const unbuilt = read.files.flatMap(file => {
-    const version = versionOfSource(file.filename, project);
-    if (version === undefined) return [];
-    const filename = `${project.replaceAll('-', '_')}-${version}-py3-none-any.whl`;
+  const sources = new Map<string, SourceFile>();
+  const added = read.files.flatMap(file => {
+    const written = versionOfSource(file.filename, project);
+    const version = written === undefined ? undefined : projectVersion(written);
+    if (written === undefined || version === undefined) return [];
+    const { filename: fileName, url, size, hashes } = file;
+    const source = { fileName, url, size, sha256: hashes.sha256 ?? '' };
+    // pip prefers .tar.gz, of which each version has one at most.
+    const isBetter = !sources.has(version) || fileName.endsWith('.tar.gz');
+    if (hashes.sha256 !== undefined && isBetter) sources.set(version, source);
+    const made = built.find(
+      one => projectVersion(one.version) === version && one.source.fileName === fileName,
+    );
+    const filename =
+      made?.fileName ?? `${project.replaceAll('-', '_')}-${written}-py3-none-any.whl`;
     if (names.has(filename)) return [];
     names.add(filename);
+    const folder = made ? 'built' : 'unbuilt';
     return [
       {
         ...file,
         filename,
-        url: `../../unbuilt/${encodeURIComponent(version)}/${encodeURIComponent(filename)}`,
-        hashes: { sha256: createHash('sha256').update(filename).digest('hex') },
-        size: undefined,
+        url: `../../${folder}/${encodeURIComponent(written)}/${encodeURIComponent(filename)}`,
+        hashes: { sha256: made?.sha256 ?? createHash('sha256').update(filename).digest('hex') },
+        size: made?.size,
         'core-metadata': true,
       },
     ];
   });
   return {
-    page: Buffer.from(JSON.stringify({ ...read, files: [...read.files, ...unbuilt] })),
+    page: Buffer.from(JSON.stringify({ ...read, files: [...read.files, ...added] })),
     wheels,
+    sources,
   };
 }
 

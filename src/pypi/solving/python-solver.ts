@@ -17,7 +17,7 @@ import {
   type PythonRequirement,
   requirementLine,
 } from '../requirements/requirement.ts';
-import { projectName, type WheelFile } from '../wheel-file.ts';
+import { type BuiltWheel, projectName, type WheelFile } from '../wheel-file.ts';
 import { installedProjects } from './installed-projects.ts';
 import { type LockedProject, readPylock } from './pylock.ts';
 import { answeringPython, fitOfWheel, type PythonTarget } from './python-target.ts';
@@ -48,6 +48,8 @@ export interface PythonRequest {
   readonly target: PythonTarget;
   /** Indexes that the request names, in its order. Default: none. */
   readonly indexes?: readonly NamedIndex[] | undefined;
+  /** Wheels that were built of source distributions: each is chosen where its version is. Default: none. */
+  readonly built?: readonly BuiltWheel[] | undefined;
   /** True where the requirements are all packages: what they require is not added. Default: false. */
   readonly isLocked?: boolean | undefined;
 }
@@ -92,14 +94,15 @@ export function createPythonSolver(deps: PythonSolverDeps): PythonSolver {
   const ready = rm(deps.directory, { recursive: true, force: true }).catch(() => {});
 
   const solveNow = async (
-    { requirements, packages, target, indexes: named = [], isLocked }: PythonRequest,
+    { requirements, packages, target, indexes: named = [], built = [], isLocked }: PythonRequest,
     { log, signal }: PythonSolveOptions,
-    { readsWheels = false, unbuilt = new Set() }: SolveMode = {},
+    { readsWheels = false, unbuilt: also = new Set() }: SolveMode = {},
   ): Promise<readonly WheelFile[]> => {
     await ready;
+    const unbuilt = new Set([...also, ...built.map(({ name }) => projectName(name))]);
     const installed = installedProjects(packages);
     const indexes = indexesOf(named);
-    const session = { indexes, installed, log, signal, readsWheels, unbuilt };
+    const session = { indexes, installed, log, signal, readsWheels, unbuilt, built };
     using opened = await deps.index.open(session);
     const directory = join(resolve(deps.directory), randomUUID());
     const stop = new AbortController();
@@ -122,8 +125,13 @@ export function createPythonSolver(deps: PythonSolverDeps): PythonSolver {
     const found: WheelFile[] = [];
     const missing: UnbuiltProject[] = [];
     for (const project of readPylock(result.lock)) {
-      if (unbuilt.has(projectName(project.name)) && (await isUnbuilt(project))) {
-        missing.push(unbuiltProject(project, target, opened));
+      const place = unbuilt.has(projectName(project.name)) ? await placeOf(project) : undefined;
+      if (place === 'unbuilt') {
+        missing.push(unbuiltProject(project, target, { index: opened, allowed }));
+        continue;
+      }
+      if (place === 'built') {
+        found.push(...builtWheel(project, built));
         continue;
       }
       found.push(...(await wheelOf(project, { target, allowed, index: opened })));
@@ -197,16 +205,29 @@ async function allMissing(
 
 const mostUnbuilt = 10;
 
-async function isUnbuilt({ wheels }: LockedProject): Promise<boolean> {
+/** Returns the folder of the index for a version that an index does not have as a wheel; undefined for other versions. */
+async function placeOf({ wheels }: LockedProject): Promise<'built' | 'unbuilt' | undefined> {
   for (const { url } of wheels) {
-    if (isBelow(url, 'unbuilt')) return true;
+    if (isBelow(url, 'unbuilt')) return 'unbuilt';
+    if (isBelow(url, 'built')) return 'built';
     await pauseTurn();
   }
-  return false;
+  return undefined;
+}
+
+function builtWheel({ name, version }: LockedProject, built: readonly BuiltWheel[]): WheelFile[] {
+  const found = built.find(
+    one =>
+      projectName(one.name) === projectName(name) &&
+      projectVersion(one.version) === projectVersion(version),
+  );
+  if (found === undefined) throw new WheelsMissing([{ name: projectName(name), version }]);
+  const { metadata: _, ...wheel } = found;
+  return [wheel];
 }
 
 /** Returns whether a file is in a folder of the index itself. A project can have the name of the folder. */
-function isBelow(url: string, folder: 'installed' | 'unbuilt'): boolean {
+function isBelow(url: string, folder: 'installed' | 'unbuilt' | 'built'): boolean {
   const [, found] = /^http:\/\/[^/]+(?:\/[0-9a-f]{64})?\/([a-z]+)\//.exec(url) ?? [];
   return found === folder;
 }
@@ -215,9 +236,11 @@ function isBelow(url: string, folder: 'installed' | 'unbuilt'): boolean {
 function unbuiltProject(
   { name: written, version }: LockedProject,
   target: PythonTarget,
-  index: Pick<OpenedIndex, 'wheelsOf'>,
+  { index, allowed }: { index: Pick<OpenedIndex, 'wheelsOf' | 'sourceOf'>; allowed: AllowedFiles },
 ): UnbuiltProject {
   const name = projectName(written);
+  const listed = index.sourceOf(name, version);
+  const source = listed && isAllowed(allowed, name, listed.sha256) ? listed : undefined;
   const wheels = index
     .wheelsOf(name)
     .filter(file => projectVersion(file.split('-')[1] ?? '') === projectVersion(version))
@@ -225,10 +248,10 @@ function unbuiltProject(
   for (let minor = minorOf(target) - 1; minor >= oldestMinor; minor -= 1) {
     const older = { ...target, version: `3.${minor}.0` };
     if (wheels.some(file => fitOfWheel(file, older) !== undefined)) {
-      return { name, version, olderPython: `3.${minor}` };
+      return { name, version, source, olderPython: `3.${minor}` };
     }
   }
-  return { name, version };
+  return { name, version, source };
 }
 
 const mostWheels = 200;

@@ -1,4 +1,5 @@
 import { Fault } from '../../foundation/fault.ts';
+import type { SourceFile } from '../wheel-file.ts';
 
 /** A package that has no wheel for the Python and system of an image. */
 export interface UnbuiltProject {
@@ -7,6 +8,8 @@ export interface UnbuiltProject {
   readonly version?: string | undefined;
   /** The newest older Python with a wheel of this version, such as `3.9`; undefined for none. */
   readonly olderPython?: string | undefined;
+  /** What it can be built from; undefined where that is unknown. */
+  readonly source?: SourceFile | undefined;
 }
 
 /** Requirements whose packages have no wheel: they must be built. */

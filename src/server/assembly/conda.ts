@@ -19,6 +19,7 @@ import {
 import {
   createBuilderIndexes,
   createIndexAccess,
+  createKeptWheels,
   createLoopbackIndex,
   createMixedLayers,
   createPageStore,
@@ -78,6 +79,12 @@ export function createConda(
   const fetchArchive = createArchiveFetch({ channels: access, content, limits });
   const python = createPython(deps, { space, pathOf, signingKey }, { connecting });
   const wheelThreads = createWheelThreads(limits.threads);
+  const keptWheels = createKeptWheels({
+    content,
+    cachedBlobs: rows.cachedBlobs,
+    rows: rows.packageLayers,
+  });
+  const fetchWheel = createArchiveFetch({ channels: python.access, content, limits });
   const layers = createMixedLayers({
     packageLayers: createPackageLayers({ content, kept, fetchArchive, limits, tally }),
     kept: createKeptLayers({
@@ -86,7 +93,7 @@ export function createConda(
       rows: rows.packageLayers,
       threads: wheelThreads,
     }),
-    fetchWheel: createArchiveFetch({ channels: python.access, content, limits }),
+    fetchWheel: keptWheels.fetching(fetchWheel),
     limits,
     tally,
   });
@@ -100,6 +107,9 @@ export function createConda(
     packageSearch: createPackageSearch({ channels: access, repodata, shards, summaries }),
     baseLibc: createBaseLibc(pathOf('conda/bases.json')),
     layers,
+    keptWheels,
+    fetchWheel,
+    maxArchiveBytes: limits.maxArchiveBytes,
     readLock,
     pythonSolver: python.solver,
     uv: python.uv,

@@ -76,7 +76,7 @@ export function refuseBuilder(
   solution?: readonly SolvedPlatform[],
 ): void {
   if (conda !== 'native') {
-    const found = solution?.flatMap(({ wheels = [] }) => wheels.map(pipLine));
+    const found = solution?.flatMap(({ wheels = [] }) => wheels.map(published).map(pipLine));
     requireReachable(source, reasons, condaChannels, found);
     return;
   }
@@ -105,9 +105,9 @@ export function foundRecipe(
   const locks = solution
     .map(({ subdir, packages, wheels = [] }): PlatformLock => {
       const urls = inOrder(source, packages).map(it => explicitLine(it.url, it));
-      const pip = wheels.map(it =>
-        pipLine({ ...it, url: reach?.indexes?.reached(it.url) ?? it.url }),
-      );
+      const pip = wheels
+        .map(published)
+        .map(it => pipLine({ ...it, url: reach?.indexes?.reached(it.url) ?? it.url }));
       return { subdir, urls, pip };
     })
     .sort((one, other) => (one.subdir < other.subdir ? -1 : 1));
@@ -119,6 +119,11 @@ export function foundRecipe(
     others.length === 0 ? { ...only, form: 'lock' } : { form: 'locks', platforms: locks },
   );
   return { ...recipe, dockerfile, files: Object.fromEntries(files) };
+}
+
+/** Returns the file of an index that a wheel is, or was built from. */
+function published({ source, ...wheel }: WheelFile): WheelFile {
+  return source ? { ...wheel, ...source } : wheel;
 }
 
 /** Returns a wheel as a line for pip, which fetches and verifies that file and looks up no name. */

@@ -30,6 +30,7 @@ import type { RecipeOrigin } from '../../plan/build-plan.ts';
 import { pretendedCuda, subdirOf } from '../../recipe/conda/conda-platform.ts';
 import type { CondaSource } from '../../recipe/conda/conda-source.ts';
 import type { BuildRights } from '../build-rights.ts';
+import type { BuildWheels, SourceToBuild, WheelEnvironment } from '../wheels/build-wheels.ts';
 import type { SolvedPlatform } from './builder-required.ts';
 import type { CondaPackagesDeps } from './conda-packages.ts';
 import { findFitting } from './fitting-python.ts';
@@ -72,6 +73,8 @@ export interface FindOptions {
   readonly signal: AbortSignal;
   /** True for a caller without a login. Users wait for one of these at most. */
   readonly isAnonymous?: boolean | undefined;
+  /** Default: packages without a wheel require a builder for the whole image. */
+  readonly buildWheels?: BuildWheels | undefined;
 }
 
 export interface FindSolutionDeps
@@ -83,7 +86,11 @@ export interface FindSolutionDeps
 }
 
 export function createFindSolution(deps: FindSolutionDeps): FindSolution {
-  return async ({ native, platforms }, rights, { log, report, signal, isAnonymous }) => {
+  return async (
+    { native, platforms },
+    rights,
+    { log, report, signal, isAnonymous, buildWheels },
+  ) => {
     const reference = parseReference(native.options.baseImage);
     const source = await rights.access(reference);
     const parsed = platforms.map(parsePlatform);
@@ -105,7 +112,14 @@ export function createFindSolution(deps: FindSolutionDeps): FindSolution {
       let packages: readonly CondaPackage[];
       let wheels: readonly WheelFile[];
       try {
-        const options = { log, report, signal, isAnonymous };
+        const place = { platform, access: source, base: document, isReplaced: hasEnvironment };
+        const options = {
+          ...{ log, report, signal, isAnonymous },
+          buildWheels:
+            buildWheels &&
+            ((sources: readonly SourceToBuild[], environment: WheelPlace) =>
+              buildWheels(sources, { ...place, ...environment })),
+        };
         ({ packages, wheels } = await findFitting(native, system, deps, options));
         deps.layers.check({ packages, wheels });
       } catch (cause) {
@@ -124,6 +138,8 @@ export function createFindSolution(deps: FindSolutionDeps): FindSolution {
     return { source, base, platforms: found };
   };
 }
+
+type WheelPlace = Pick<WheelEnvironment, 'packages' | 'target' | 'indexes'>;
 
 /** Says where a package comes from that asks for a missing channel: callers do not see the default of `basePackages`. */
 function withDefaults(error: unknown, { wanted, options }: CondaSource): unknown {

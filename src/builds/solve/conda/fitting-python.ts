@@ -1,9 +1,9 @@
-import type { CondaPackage, SolveOptions } from '../../../conda/index.ts';
+import type { CondaPackage } from '../../../conda/index.ts';
 import { NoPythonSolution, type WheelFile } from '../../../pypi/index.ts';
 import type { CondaSource } from '../../recipe/conda/conda-source.ts';
 import { BuilderRequired } from './builder-required.ts';
 import { type CondaPackagesDeps, type CondaSystem, findCondaPackages } from './conda-packages.ts';
-import { findWheels, type PythonParts } from './python-packages.ts';
+import { findWheels, type PythonParts, type WheelOptions } from './python-packages.ts';
 
 /** The packages of Conda and the wheels of an image for one platform. */
 export interface FittingPackages {
@@ -16,35 +16,42 @@ const mostOlder = 3;
 
 /**
  * Returns the packages of Conda and the wheels beside them. A request that names no Python gets the newest one for which its packages of
- * pip have wheels. Throws as its parts do, for the newest Python where no older one fits.
+ * pip have wheels. Where no Python has wheels of all, those for the newest one are built. Throws as its parts do, for the newest Python where no older one fits.
  */
 export async function findFitting(
   source: CondaSource,
   system: CondaSystem,
   deps: CondaPackagesDeps & PythonParts,
-  options: SolveOptions,
+  options: WheelOptions,
 ): Promise<FittingPackages> {
-  let found = await findCondaPackages(source, system, deps, options);
+  const newest = await findCondaPackages(source, system, deps, options);
+  const { buildWheels, ...usual } = options;
+  let found = newest;
   let first: unknown;
   for (let tried = 0; ; tried += 1) {
     try {
-      return { packages: found.packages, wheels: await findWheels(found, system, deps, options) };
+      return { packages: found.packages, wheels: await findWheels(found, system, deps, usual) };
     } catch (error) {
       // An index that is down is not an answer about a Python.
       if (!isAboutPython(error)) throw error;
       first ??= error;
       const { olderPython: older } = error;
-      if (older === undefined || found.isPythonFree !== true || tried === mostOlder) throw first;
+      if (older === undefined || found.isPythonFree !== true || tried === mostOlder) break;
       options.log(`The packages of pip have wheels for an older Python: solving with ${older}`);
       const python = `python=${older}`;
-      found = await findCondaPackages(source, system, deps, { ...options, python }).catch(
+      const other = await findCondaPackages(source, system, deps, { ...usual, python }).catch(
         problem => {
+          if (options.signal.aborted) throw problem;
           // The channels do not have it, or not together with the other packages.
-          throw options.signal.aborted ? problem : first;
+          return undefined;
         },
       );
+      if (other === undefined) break;
+      found = other;
     }
   }
+  if (buildWheels === undefined || !(first instanceof BuilderRequired)) throw first;
+  return { packages: newest.packages, wheels: await findWheels(newest, system, deps, options) };
 }
 
 function isAboutPython(error: unknown): error is BuilderRequired | NoPythonSolution {

@@ -23,6 +23,7 @@ import type { Access } from '../../../upstream/index.ts';
 import type { RunStep } from '../../logs/run-step.ts';
 import type { BuildRights } from '../build-rights.ts';
 import type { BuildRun } from '../build-run.ts';
+import type { BuildWheels } from '../wheels/build-wheels.ts';
 import { BuilderRequired, type SolvedPlatform } from './builder-required.ts';
 import { type FindSolution, type NativeOrigin, specsOf } from './find-solution.ts';
 
@@ -40,7 +41,11 @@ export interface CondaImage {
  * for packages that only a builder can install.
  */
 export type MakeCondaImage = (
-  run: Pick<BuildRun, 'signal' | 'onSolved' | 'isTrusted'> & { readonly step: RunStep },
+  run: Pick<BuildRun, 'signal' | 'onSolved' | 'isTrusted'> & {
+    readonly step: RunStep;
+    /** Default: packages without a wheel require a builder for the whole image. */
+    readonly buildWheels?: BuildWheels | undefined;
+  },
   rights: BuildRights,
   recipe: NativeOrigin,
 ) => Promise<CondaImage>;
@@ -54,13 +59,14 @@ export interface MakeCondaImageDeps {
 
 export function createMakeCondaImage(deps: MakeCondaImageDeps): MakeCondaImage {
   const { findSolution, layers: packageLayers, documents } = deps;
-  return async ({ step, signal, onSolved, isTrusted }, rights, recipe) => {
+  return async ({ step, signal, onSolved, isTrusted, buildWheels }, rights, recipe) => {
     const { native } = recipe;
     const { source, base, platforms } = await step('Solve the packages', ({ write, progress }) =>
       findSolution(recipe, rights, {
         log: write,
         signal,
         isAnonymous: !isTrusted,
+        buildWheels,
         report: now => progress(partLine({ kind: 'repodata', ...now })),
       }),
     );
@@ -109,9 +115,11 @@ interface Made extends Omit<PlatformSolution, 'wheels'> {
   readonly variables: Readonly<Record<string, string>>;
 }
 
-/** Returns what documents say about a wheel. */
-function billedWheel({ wheel, metadata, sums }: LayeredWheel): BilledWheel {
-  const { name, version, fileName, url } = wheel;
+/** Returns what documents say about a wheel. Of one that was built, they name what anybody can fetch: its source distribution. */
+function billedWheel({ wheel, metadata, sums: ownSums }: LayeredWheel): BilledWheel {
+  const { name, version, source } = wheel;
+  const { fileName, url } = source ?? wheel;
+  const sums = source ? { sha256: source.sha256, size: source.size ?? 0 } : ownSums;
   const { licenseExpression, license, licenseClassifiers, summary, homePage } = metadata;
   return {
     name,
@@ -127,9 +135,10 @@ function billedWheel({ wheel, metadata, sums }: LayeredWheel): BilledWheel {
   };
 }
 
-function requireNoScripts(
+/** Throws {@link BuilderRequired} for packages with scripts that run when they are installed. */
+export function requireNoScripts(
   packages: readonly LayeredPackage[],
-  solution: readonly SolvedPlatform[],
+  solution?: readonly SolvedPlatform[],
 ): void {
   const names = packages
     .filter(({ linkScripts }) => linkScripts.length > 0)

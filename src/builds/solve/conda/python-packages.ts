@@ -1,6 +1,7 @@
 import type { SolveOptions } from '../../../conda/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
 import {
+  type BuiltWheel,
   fitOfWheel,
   isPythonVersion,
   type PythonSolver,
@@ -13,6 +14,7 @@ import {
   WheelsMissing,
 } from '../../../pypi/index.ts';
 import { type PipLine, readPipLine } from '../../../pypi/requirements/index.ts';
+import type { SourceToBuild, WheelEnvironment } from '../wheels/build-wheels.ts';
 import { BuilderRequired } from './builder-required.ts';
 import { type CondaSystem, type FoundPackages, pythonSystemOf } from './conda-packages.ts';
 
@@ -22,7 +24,20 @@ export interface PythonParts {
   readonly uv: Pick<UvProgram, 'isThere'>;
 }
 
+/** Builds wheels of source distributions for packages of Conda, and the Python among them. */
+export type BuildWheelsFor = (
+  sources: readonly SourceToBuild[],
+  environment: Pick<WheelEnvironment, 'packages' | 'target' | 'indexes'>,
+) => Promise<readonly BuiltWheel[]>;
+
+export interface WheelOptions extends SolveOptions {
+  /** Default: packages without a wheel require a builder for the whole image. */
+  readonly buildWheels?: BuildWheelsFor | undefined;
+}
+
 const mostReasons = 5;
+/** Wheels that are built for one image. */
+const mostBuilt = 10;
 
 /**
  * Returns the wheels that pip would add to packages of Conda. Throws a `Fault` for requirements without a solution, and
@@ -32,7 +47,7 @@ export async function findWheels(
   { packages, pip, isLocked, pythonLock }: FoundPackages,
   system: CondaSystem,
   { pythonSolver, uv }: PythonParts,
-  options: SolveOptions,
+  options: WheelOptions,
 ): Promise<readonly WheelFile[]> {
   const target = targetOf(packages, system);
   if (pythonLock) {
@@ -55,18 +70,31 @@ export async function findWheels(
   if (target === undefined) throw new BuilderRequired(["the 'pip' packages for this Python"]);
   requireFitting(given, target);
   if (requirements.length === 0) return given;
-  try {
-    const request = { requirements, packages, target, indexes, isLocked };
-    return [...given, ...(await pythonSolver.solve(request, options))];
-  } catch (error) {
-    if (error instanceof UvFailed) {
-      options.log(`uv: ${error.words}`);
-      throw new BuilderRequired([error.reason]);
+  const built: BuiltWheel[] = [];
+  for (;;) {
+    try {
+      const request = { requirements, packages, target, indexes, isLocked, built };
+      return [...given, ...(await pythonSolver.solve(request, options))];
+    } catch (error) {
+      if (error instanceof UvFailed) {
+        options.log(`uv: ${error.words}`);
+        throw new BuilderRequired([error.reason]);
+      }
+      if (!(error instanceof WheelsMissing)) throw error;
+      const { projects } = error;
+      const sources = projects.flatMap(sourceToBuild);
+      const isKnown = sources.length === projects.length;
+      if (!options.buildWheels || !isKnown || built.length + sources.length > mostBuilt) {
+        throw new BuilderRequired(projects.map(sourceOf), undefined, olderThanAll(projects));
+      }
+      // What each of them requires is known when it is built.
+      built.push(...(await options.buildWheels(sources, { packages, target, indexes })));
     }
-    if (!(error instanceof WheelsMissing)) throw error;
-    const { projects } = error;
-    throw new BuilderRequired(projects.map(sourceOf), undefined, olderThanAll(projects));
   }
+}
+
+function sourceToBuild({ name, version, source }: UnbuiltProject): SourceToBuild[] {
+  return version === undefined || source === undefined ? [] : [{ name, version, source }];
 }
 
 /** Returns the wheels of a lock file of Python packages. Throws a `Fault`: what it lists is never built. */
@@ -128,7 +156,7 @@ function isProject(line: PipLine): line is Extract<PipLine, { kind: 'project' }>
 }
 
 /** Returns what requires a builder: `the source distribution of numpy 1.21.0 (its newest wheel is for Python 3.9)`. */
-function sourceOf({ name, version, olderPython }: UnbuiltProject): string {
+export function sourceOf({ name, version, olderPython }: UnbuiltProject): string {
   const exact = version === undefined ? name : `${name} ${version}`;
   const why = olderPython === undefined ? '' : ` (its newest wheel is for Python ${olderPython})`;
   return `the source distribution of ${exact}${why}`;

@@ -1,0 +1,231 @@
+import { createReadStream } from 'node:fs';
+import { type ExportedFile, exportedFiles } from '../../../archives/only-file.ts';
+import {
+  BuildError,
+  build,
+  type FileTree,
+  memoryTree,
+  plainLog,
+  SecretMask,
+  type StepChange,
+  type TreeEntry,
+} from '../../../buildkit/index.ts';
+import { Fault } from '../../../foundation/fault.ts';
+import type { ContentStore, Ingest } from '../../../storage/content/index.ts';
+import { domainHosts, numberedBuild } from '../../builder/build-host.ts';
+import type { Builders } from '../../builder/builders.ts';
+import type { LabelOf, TrustDomain } from '../../domain.ts';
+import type { LogWriter } from '../../logs/build-logs.ts';
+import type { StepCount } from '../../logs/run-step.ts';
+import { buildFault } from '../build-fault.ts';
+import type { BuilderAccess } from '../build-rights.ts';
+import {
+  dockerfile,
+  environmentImage,
+  metadataName,
+  missingName,
+  script,
+  scriptName,
+} from './wheel-recipe.ts';
+
+/** A build of one wheel. */
+export interface WheelRun {
+  /** What is built, for messages: `docopt 0.6.2`. */
+  readonly title: string;
+  /** Name of the environment's image at this server, with its digest. */
+  readonly environment: string;
+  /** `linux/amd64` */
+  readonly platform: string;
+  /** The source distribution, and the wheels that its build may use. */
+  readonly files: readonly GivenFile[];
+  readonly access: BuilderAccess;
+  readonly domain: TrustDomain;
+  readonly log: LogWriter;
+  readonly count: StepCount;
+  readonly signal: AbortSignal;
+}
+
+interface GivenFile {
+  readonly fileName: string;
+  readonly path: string;
+  /** Bytes. */
+  readonly size: number;
+}
+
+/** The end of a build: a wheel whose bytes are written, or all that it requires, where some of that was not given. */
+export type WheelResult =
+  | { readonly fileName: string; readonly metadata: string; readonly bytes: Ingest }
+  | { readonly missing: readonly string[] };
+
+/** Has BuildKit build a wheel. Throws a `Fault` with the last lines of a build that fails. */
+export type RunWheelBuild = (run: WheelRun) => Promise<WheelResult>;
+
+export interface RunWheelBuildDeps {
+  readonly builders: Pick<Builders, 'use'>;
+  readonly content: Pick<ContentStore, 'ingest'>;
+  readonly labelOf: LabelOf;
+  /** Bytes of a wheel. */
+  readonly maxBytes: number;
+}
+
+const logMs = 150;
+
+export function createRunWheelBuild(deps: RunWheelBuildDeps): RunWheelBuild {
+  return async run => {
+    const { title, environment, platform, domain, access, log, count, signal } = run;
+    const text = plainLog(
+      lines => log.write(lines),
+      logMs,
+      steps => {
+        for (const step of steps) log.step(recorded(step));
+      },
+      count.last,
+    );
+    const output = receiveOutput(title, deps);
+    try {
+      await deps.builders.use({ domain, platforms: [platform] }, signal, client =>
+        build(
+          client,
+          {
+            dockerfile,
+            context: contextOf(run.files),
+            extraHosts: { ...numberedBuild(), ...domainHosts(deps.labelOf(domain.name)) },
+            replacedImages: {
+              [environmentImage]: { pulled: environment, shown: 'the environment' },
+            },
+            sourceRules: [{ action: 'deny', pattern: '^(?:https?|git|oci-layout)://' }],
+            platforms: [platform],
+            credentials: async host => {
+              const known = await access.credentials(host);
+              if (!known) return undefined;
+              return known.kind === 'password'
+                ? { username: known.username, password: known.password }
+                : { identityToken: known.token };
+            },
+            tokens: access.tokens,
+            exporters: [{ type: 'tar', sink: output.open }],
+          },
+          { signal, onProgress: text.onProgress },
+        ),
+      );
+      return output.result();
+    } catch (error) {
+      await output.drop();
+      if (!(error instanceof BuildError)) throw error;
+      throw buildFault(error, {
+        isGenerated: true,
+        partOf: () => ({ name: `the build of ${title}`, advice: '' }),
+      });
+    } finally {
+      count.last = text.end();
+    }
+  };
+}
+
+function recorded({
+  number,
+  name,
+  cached,
+  startedMs,
+  completedMs,
+  error,
+  isCancelled,
+}: StepChange) {
+  const mask = new SecretMask();
+  const end = error === undefined ? (cached ? 'cached' : 'done') : 'failed';
+  const state = completedMs === undefined && !error ? 'running' : end;
+  return {
+    key: `#${number}`,
+    number,
+    name: mask.apply(name),
+    state: isCancelled ? 'cancelled' : state,
+    startedAt: startedMs,
+    endedAt: completedMs,
+    error: error && mask.apply(error),
+  } as const;
+}
+
+/** Returns the build context: all files in one directory. */
+function contextOf(files: readonly GivenFile[]): FileTree {
+  const own = memoryTree({ [scriptName]: script });
+  const entries = files.map(
+    ({ fileName: name, size }): TreeEntry => ({
+      name,
+      kind: 'file',
+      mode: 0o644,
+      size,
+      mtimeMs: 0,
+    }),
+  );
+  return {
+    list: async directory => (directory === '' ? [...(await own.list('')), ...entries] : []),
+    read(path) {
+      const file = files.find(({ fileName }) => fileName === path);
+      return file ? createReadStream(file.path, { highWaterMark: 256 * 1024 }) : own.read(path);
+    },
+  };
+}
+
+const mostTextBytes = 256 * 1024;
+const mostFiles = 5;
+
+/** Receives the files of a build: its wheel becomes content, all else is short. */
+function receiveOutput(
+  title: string,
+  { content, maxBytes }: Pick<RunWheelBuildDeps, 'content' | 'maxBytes'>,
+) {
+  let wheel: { fileName: string; bytes: Ingest } | undefined;
+  const texts = new Map<string, string>();
+  const unusable = (what: string) =>
+    new Fault('bad-request', `The build of ${title} ${what}`, { phase: 'build' });
+
+  const receive = async ({ name: fileName, size, body }: ExportedFile): Promise<void> => {
+    if (fileName === metadataName || fileName === missingName) {
+      if (size > mostTextBytes) throw unusable(`has written a ${fileName} of ${size} bytes`);
+      const parts: Uint8Array[] = [];
+      for await (const part of body) parts.push(part);
+      texts.set(fileName, Buffer.concat(parts).toString('utf8'));
+      return;
+    }
+    if (wheel !== undefined || !fileName.endsWith('.whl')) {
+      throw unusable(`has written more than a wheel: ${JSON.stringify(fileName.slice(0, 200))}`);
+    }
+    if (size > maxBytes) {
+      throw unusable(
+        `has made a wheel of ${size} bytes, more than the ${maxBytes} that are allowed for a package: ask the operator to raise conda.packages.maxArchiveBytes`,
+      );
+    }
+    wheel = { fileName, bytes: await content.ingest('sha256', size) };
+    for await (const part of body) await wheel.bytes.write(part);
+  };
+
+  return {
+    open: () => exportedFiles(receive, mostFiles),
+
+    result(): WheelResult {
+      const missing = texts.get(missingName);
+      if (wheel === undefined && missing !== undefined) return { missing: namesIn(missing) };
+      const metadata = texts.get(metadataName);
+      if (wheel === undefined || metadata === undefined) throw unusable('has made no wheel');
+      return { ...wheel, metadata };
+    },
+
+    async drop() {
+      await wheel?.bytes.abort();
+      wheel = undefined;
+    },
+  };
+}
+
+const mostNames = 100;
+
+function namesIn(text: string): readonly string[] {
+  let list: unknown;
+  try {
+    list = JSON.parse(text);
+  } catch {
+    return [];
+  }
+  if (!Array.isArray(list)) return [];
+  return list.filter(name => typeof name === 'string' && name.length <= 500).slice(0, mostNames);
+}

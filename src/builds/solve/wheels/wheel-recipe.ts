@@ -1,0 +1,124 @@
+import { createHash } from 'node:crypto';
+
+/** Name of the image of the environment in the recipe. No registry has it. */
+export const environmentImage = 'sluice.invalid/environment:1';
+
+/** What a build writes where it needs other wheels. */
+export const missingName = 'missing.json';
+/** What it writes beside its wheel. */
+export const metadataName = 'METADATA';
+/** The program that runs in the build, beside the source distribution and the wheels that it may use. */
+export const scriptName = 'sluice-build.py';
+
+// The base image may have no shell, and another user. All that is in the folder is in the key of the wheel.
+export const dockerfile = `FROM ${environmentImage} AS build
+USER 0
+WORKDIR /sluice-build
+COPY . in/
+RUN --network=none ["/opt/conda/bin/python", "-I", "in/${scriptName}"]
+FROM scratch
+COPY --from=build /sluice-build/out/ /
+`;
+
+/**
+ * Builds a wheel as pip does, in an environment of its own that has only what the build requires, of the wheels that are here. Where one
+ * is missing, the script lists all that the build requires, so that it can begin again with these.
+ */
+export const script = `import glob, json, os, re, subprocess, sys, zipfile
+
+here = "/sluice-build"
+given = here + "/in"
+out = here + "/out"
+for folder in ("out", "home", "tmp", "pip", "made"):
+    os.mkdir(os.path.join(here, folder))
+
+[pip] = glob.glob(given + "/pip-*.whl")
+with zipfile.ZipFile(pip) as archive:
+    archive.extractall(here + "/pip")
+[source] = glob.glob(given + "/*.tar.gz") + glob.glob(given + "/*.zip")
+
+environment = {
+    name: value
+    for name, value in os.environ.items()
+    if not name.startswith(("PIP_", "PYTHON"))
+}
+environment.update(
+    HOME=here + "/home",
+    TMPDIR=here + "/tmp",
+    LC_ALL="C.UTF-8",
+    CONDA_PREFIX="/opt/conda",
+    PATH="/opt/conda/bin:" + environment.get("PATH", "/usr/local/bin:/usr/bin:/bin"),
+    PIP_CONFIG_FILE=os.devnull,
+    SOURCE_DATE_EPOCH="315532800",
+)
+command = [sys.executable, here + "/pip/pip", "wheel", "--no-deps", "--no-index", "--find-links", given]
+command += ["--no-cache-dir", "--disable-pip-version-check", "--no-input", "--use-pep517", "--progress-bar", "off"]
+command += ["--wheel-dir", here + "/made", source]
+
+missing = set()
+process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+for line in iter(lambda: process.stdout.readline(65536), b""):
+    text = line[:2000].decode("utf-8", "replace")
+    sys.stdout.write(text if text.endswith("\\n") else text + "\\n")
+    sys.stdout.flush()
+    found = re.search(r"No matching distribution found for (\\S.*?)\\s*$", text)
+    if found and len(missing) < 50:
+        missing.add(found.group(1))
+code = process.wait()
+
+
+def declared():
+    sys.path.insert(0, here + "/pip")
+    try:
+        import tomllib
+    except ImportError:
+        from pip._vendor import tomli as tomllib
+    import tarfile
+
+    def read():
+        if source.endswith(".zip"):
+            with zipfile.ZipFile(source) as archive:
+                for name in archive.namelist():
+                    if re.fullmatch(r"[^/]+/pyproject\\.toml", name):
+                        return archive.read(name)
+            return b""
+        with tarfile.open(source) as archive:
+            for member in archive:
+                if member.isfile() and re.fullmatch(r"(\\./)?[^/]+/pyproject\\.toml", member.name):
+                    return archive.extractfile(member).read()
+        return b""
+
+    try:
+        return tomllib.loads(read().decode("utf-8")).get("build-system", {}).get("requires", [])
+    except Exception as problem:
+        print("pyproject.toml cannot be read:", problem)
+        return []
+
+
+if code != 0 and missing:
+    names = [one for one in declared() if isinstance(one, str)]
+    with open(out + "/${missingName}", "w") as file:
+        json.dump(sorted(missing.union(names))[:100], file)
+    print("The build requires", ", ".join(sorted(missing)))
+    sys.exit(0)
+if code != 0:
+    sys.exit(code if 0 < code < 126 else 1)
+
+made = glob.glob(here + "/made/*.whl")
+if len(made) != 1:
+    sys.exit("The build has made %d wheels instead of one" % len(made))
+with zipfile.ZipFile(made[0]) as archive:
+    names = [name for name in archive.namelist() if re.fullmatch(r"[^/]+\\.dist-info/METADATA", name)]
+    if len(names) != 1:
+        sys.exit("The wheel has no METADATA")
+    head = archive.read(names[0]).replace(b"\\r\\n", b"\\n").split(b"\\n\\n", 1)[0]
+with open(out + "/${metadataName}", "wb") as file:
+    file.write(head + b"\\n")
+os.rename(made[0], os.path.join(out, os.path.basename(made[0])))
+`;
+
+/** Changes with everything in the recipe that a wheel depends on. */
+export const wheelRecipeVersion = createHash('sha256')
+  .update(dockerfile)
+  .update(script)
+  .digest('hex');

@@ -1,0 +1,107 @@
+import type { FetchArchive } from '../../conda/index.ts';
+import { Fault } from '../../foundation/fault.ts';
+import type { Digest } from '../../oci/digest.ts';
+import type { ContentStore, Ingest } from '../../storage/content/index.ts';
+import type { CachedBlobStore, PackageLayerStore } from '../../storage/rows/index.ts';
+import type { BuiltWheel } from '../wheel-file.ts';
+
+/** Wheels that were built of source distributions. They are content, and are kept as long as layers of packages. */
+export interface KeptWheels {
+  /** Returns the wheel that was built for a key, and counts it as used; undefined where none is here. */
+  find(key: string): Promise<BuiltWheel | undefined>;
+  /** Keeps a wheel whose bytes are written. Resolves when it would survive a power failure. */
+  keep(
+    key: string,
+    wheel: Omit<BuiltWheel, 'url' | 'sha256' | 'size'>,
+    bytes: Ingest,
+  ): Promise<BuiltWheel>;
+  /** Returns what the build of a source distribution requires, as the last one has shown; undefined where none is known. */
+  requirementsOf(key: string): Promise<readonly string[] | undefined>;
+  /** Notes what a build has required, as long as its wheel is kept. */
+  noteRequirements(key: string, requirements: readonly string[], of: BuiltWheel): Promise<void>;
+  /** Opens a wheel that was built, and fetches every other one. */
+  fetching(fetch: FetchArchive): FetchArchive;
+}
+
+export interface KeptWheelsDeps {
+  readonly content: Pick<ContentStore, 'claim' | 'lease' | 'size'>;
+  readonly cachedBlobs: Pick<CachedBlobStore, 'adopt'>;
+  readonly rows: Pick<PackageLayerStore, 'find' | 'enter'>;
+}
+
+/** Addresses of wheels that were built. No request, page or lock file can name one: all of these are read as http(s). */
+const scheme = 'sluice-built:';
+
+export function createKeptWheels({ content, cachedBlobs, rows }: KeptWheelsDeps): KeptWheels {
+  const claim = async (digest: Digest): Promise<boolean> => {
+    // The cache of upstream blobs may have the same content, and would remove it.
+    await cachedBlobs.adopt(digest);
+    return content.claim(digest);
+  };
+
+  const enter = (key: string, digest: Digest, size: number, facts: unknown) =>
+    rows.enter({
+      key,
+      digest,
+      size,
+      // A wheel is not compressed as a whole.
+      tarDigest: digest,
+      facts: JSON.stringify(facts),
+      pathHashes: null,
+      paths: null,
+      at: Date.now(),
+    });
+
+  const find: KeptWheels['find'] = async key => {
+    const row = await rows.find(key, Date.now());
+    if (!row?.facts || !(await claim(row.digest))) return undefined;
+    const { wheel } = JSON.parse(row.facts) as { wheel?: BuiltWheel };
+    return wheel;
+  };
+
+  return {
+    find,
+
+    async keep(key, facts, bytes) {
+      const { size } = bytes;
+      await cachedBlobs.adopt(bytes.digest());
+      const digest = await bytes.commit();
+      if (!(await content.claim(digest))) throw goneMeanwhile();
+      const sha256 = digest.slice('sha256:'.length);
+      const wheel = { ...facts, url: `${scheme}${key}`, sha256, size };
+      await enter(key, digest, size, { wheel });
+      return wheel;
+    },
+
+    async requirementsOf(key) {
+      const row = await rows.find(key, Date.now());
+      if (!row?.facts) return undefined;
+      return (JSON.parse(row.facts) as { requirements?: readonly string[] }).requirements;
+    },
+
+    noteRequirements: (key, requirements, { sha256, size = 0 }) =>
+      enter(key, `sha256:${sha256}` as Digest, size, { requirements }),
+
+    fetching: fetch => async (wanted, signal, onReceived) => {
+      const { url } = wanted;
+      if (!url.startsWith(scheme)) return fetch(wanted, signal, onReceived);
+      const wheel = await find(url.slice(scheme.length));
+      if (wheel === undefined || wheel.sha256 !== wanted.sha256) throw goneMeanwhile();
+      const file = await content.lease(`sha256:${wheel.sha256}` as Digest);
+      if (!file) throw goneMeanwhile();
+      return {
+        path: file.path,
+        size: wheel.size ?? 0,
+        sha256: wheel.sha256,
+        [Symbol.asyncDispose]: () => file[Symbol.asyncDispose](),
+      };
+    },
+  };
+}
+
+function goneMeanwhile(): Fault {
+  return new Fault('unavailable', 'A wheel that was built is damaged or gone: try again', {
+    phase: 'layer',
+    retryAfterSeconds: 1,
+  });
+}

@@ -1,0 +1,119 @@
+/** Images with packages of pip that have no wheel: each is built by a real BuildKit, and all else needs none. */
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
+import { runWithPodman } from '../world/clients.ts';
+import { type CondaChannels, startCondaChannels } from '../world/conda-channels.ts';
+import { pythonPackages } from '../world/conda-python.ts';
+import { pushDebianImage } from '../world/debian-image.ts';
+import { realIndex } from '../world/python-index.ts';
+import { type Registry, startRegistry } from '../world/registry.ts';
+import { openRoot, type Root } from '../world/root.ts';
+import { type Sluice, startSluice } from '../world/sluice.ts';
+import { requireUv } from '../world/tools.ts';
+import { assertSuccess } from './served.ts';
+
+interface Built {
+  readonly targetImage: string;
+  readonly buildId: string;
+}
+
+suite('packages of pip without a wheel', () => {
+  let registry: Registry;
+  let served: CondaChannels;
+  let buildkitd: Buildkitd;
+  let sluice: Sluice;
+  let root: Root;
+  let baseImage: string;
+
+  before(async () => {
+    registry = await startRegistry();
+    served = await startCondaChannels({ 'conda-forge': pythonPackages() });
+    await pushDebianImage(registry, 'debian');
+    baseImage = `${registry.host}/debian:1`;
+    buildkitd = await startBuildkitd();
+    const { url, files, settings } = await realIndex();
+    sluice = await startSluice({
+      config: {
+        limits: { builds: { anonymous: 'off' } },
+        registries: { [registry.host]: { plainHttp: true } },
+        channels: served.settings,
+        buildkit: [buildkitd.address],
+        builds: { uv: requireUv() },
+        pypi: {
+          'https://pypi.org/simple': { url, ...settings },
+          [files]: settings,
+          'https://files.pythonhosted.org': { url: files, ...settings },
+        },
+      },
+    });
+    root = await openRoot('forky');
+  });
+  after(async () => {
+    await root?.close();
+    await sluice?.stop();
+    await buildkitd?.stop();
+    await served?.stop();
+    await registry?.stop();
+  });
+
+  const request = async (lines: readonly string[], more: object = {}): Promise<Built> => {
+    const environment = Buffer.from(`${lines.join('\n')}\n`).toString('base64');
+    const packages = {
+      type: 'CONDA',
+      condaOpts: { baseImage, basePackages: '' },
+      channels: ['conda-forge'],
+      environment,
+    };
+    return (await sluice.request({ packages, ...more })) as unknown as Built;
+  };
+  const text = async (path: string) => (await sluice.fetch(path)).text();
+  const logOf = ({ buildId }: Built) => text(`/v1alpha1/builds/${buildId}/logs?follow=true`);
+  const run = async ({ targetImage }: Built, ...command: string[]) =>
+    assertSuccess(await runWithPodman(root, targetImage, { command }));
+
+  test('a package that has only a source distribution is built, and the rest needs no builder', async () => {
+    const built = await request(['docopt==0.6.2', 'six==1.17.0']);
+    const log = await logOf(built);
+    assert.match(log, /docopt 0\.6\.2 has no wheel: it is built from docopt-0\.6\.2\.tar\.gz/, log);
+    assert.match(log, /: 1 packages? and 2 of PyPI, found in /, log);
+    const show = 'import docopt, six; print(docopt.__version__, docopt.__file__)';
+    assert.equal(
+      await run(built, 'python', '-c', show),
+      '0.6.2 /opt/conda/lib/python3.11/site-packages/docopt.py\n',
+    );
+    const lock = await text(`/v1alpha1/builds/${built.buildId}/condalock`);
+    const source =
+      /\/docopt-0\.6\.2\.tar\.gz#sha256=49b3a825280bd66b3aa83585ef59c4a8c82f2c8a522dbe754a8bc8d08c85c491$/m;
+    assert.match(lock, source);
+    assert.doesNotMatch(lock, /sluice-built/);
+    const bill = await text(`/v1alpha1/builds/${built.buildId}/sbom?format=cyclonedx`);
+    assert.match(bill, /"pkg:pypi\/docopt@0\.6\.2\?file_name=docopt-0\.6\.2\.tar\.gz"/);
+    const other = await request(['docopt==0.6.2', 'idna==3.10']);
+    const more = await logOf(other);
+    assert.match(more, /: 1 packages? and 2 of PyPI, found in /, more);
+    assert.doesNotMatch(more, /is built from|load build definition/);
+    assert.equal(await run(other, 'python', '-c', 'import docopt, idna; print("both")'), 'both\n');
+  });
+
+  test('what a package requires is known when it is built, also one that another package requires', async () => {
+    // langdetect requires six, and feedparser requires sgmllib3k: both have a source distribution only.
+    const built = await request(['langdetect==1.0.9', 'feedparser==6.0.11']);
+    const log = await logOf(built);
+    assert.match(log, /langdetect 1\.0\.9 has no wheel/, log);
+    assert.match(log, /sgmllib3k 1\.0\.0 has no wheel/, log);
+    assert.match(log, /: 1 packages? and 4 of PyPI, found in /, log);
+    const show = 'import langdetect, feedparser, six; print(feedparser.__version__)';
+    assert.equal(await run(built, 'python', '-c', show), '6.0.11\n');
+  });
+
+  test('a build that fails is explained with its last lines', async () => {
+    const failed = await logOf(await request(['PyVCF==0.6.8']));
+    assert.match(
+      failed,
+      /The build failed: the build of pyvcf 0\.6\.8 ended with exit code 1\. Its last lines:/,
+      failed,
+    );
+    assert.match(failed, /use_2to3 is invalid/);
+  });
+});
