@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, afterEach, before, beforeEach, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { call } from '../faults/http-client.ts';
 import {
   pattern,
@@ -72,6 +73,8 @@ test('2,000 clients of a cached blob use bounded memory, and manifests are answe
     const began = performance.now();
     assert.equal((await call(urls.manifest)).status, 200);
     times.push(performance.now() - began);
+    // A loop without a pause takes half the processor time of the machine from the crowd.
+    await sleep(20);
   }
   assert.deepEqual(await done, { whole: 2000, failed: 0 });
   const at95 = times.sort((a, b) => a - b)[Math.floor(times.length * 0.95)];

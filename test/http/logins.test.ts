@@ -1,6 +1,6 @@
 /** Passwords and tokens cannot be guessed by trial, on any route. */
 import assert from 'node:assert/strict';
-import { suite, test } from 'node:test';
+import { after, before, suite, test } from 'node:test';
 import fc from 'fast-check';
 import { createLimiter } from '../../src/http/limits/limiter.ts';
 import { assertApiFault, assertRegistryFault, call, type Reply } from '../faults/http-client.ts';
@@ -95,18 +95,29 @@ const start = async (): Promise<Entrance & AsyncDisposable> => {
 };
 
 suite('failed logins', { concurrency: 4 }, () => {
+  let at: Awaited<ReturnType<typeof start>>;
+
+  before(async () => {
+    at = await start();
+  });
+  after(() => at?.[Symbol.asyncDispose]());
+
+  // Each test has addresses of its own, whose failed logins only it counts.
+  let addresses = 0;
+  const newAddress = () => `198.18.0.${++addresses}`;
+
   for (const door of doors) {
     test(`are limited by address, successful ones are not: ${door.what}`, async () => {
-      await using at = await start();
+      const [own, other] = [newAddress(), newAddress()];
       for (let tries = 0; tries < 6; tries += 1) {
-        const { status } = await door.try(at, true, '192.0.2.1');
+        const { status } = await door.try(at, true, own);
         assert.ok(![401, 403, 429].includes(status), `let in, and what follows is ${status}`);
       }
       for (let tries = 0; tries < 3; tries += 1) {
-        assert.equal((await door.try(at, false, '192.0.2.1')).status, door.refused);
+        assert.equal((await door.try(at, false, own)).status, door.refused);
       }
       for (const isGood of [false, true]) {
-        const reply = await door.try(at, isGood, '192.0.2.1');
+        const reply = await door.try(at, isGood, own);
         if (isGood && door.isOpen) {
           assert.ok(![401, 403, 429].includes(reply.status), `${reply.status}`);
           continue;
@@ -117,24 +128,24 @@ suite('failed logins', { concurrency: 4 }, () => {
           assertRegistryFault(reply, { status: 429, code: 'TOOMANYREQUESTS', message: limitText });
         } else assertApiFault(reply, 429, limitText);
       }
-      const elsewhere = await door.try(at, true, '192.0.2.2');
+      const elsewhere = await door.try(at, true, other);
       assert.ok(![401, 403, 429].includes(elsewhere.status), 'another address is not hindered');
     });
   }
 
   test('count together, whatever was tried; requests without credentials do not count', async () => {
-    await using at = await start();
+    const own = newAddress();
     for (const door of [doors[0], doors[3], doors[8]] as Door[]) {
-      await door.try(at, false, '192.0.2.1');
+      await door.try(at, false, own);
     }
     for (const path of ['/v1alpha2/metrics/pulls', '/platform/users', '/v2/', '/v2/x/tags/list']) {
       const { status } = await call(at.sluice.url + path, {
-        headers: { 'x-forwarded-for': '192.0.2.1' },
+        headers: { 'x-forwarded-for': own },
       });
       assert.equal(status, 401, path);
     }
     for (const door of doors) {
-      const { status } = await door.try(at, true, '192.0.2.1');
+      const { status } = await door.try(at, true, own);
       assert.equal(status === 429, !door.isOpen, door.what);
     }
   });
@@ -191,7 +202,7 @@ suite('failed logins', { concurrency: 4 }, () => {
   });
 
   test('that are checked through this server do not count for its own address', async () => {
-    await using at = await start();
+    const [own, other] = [newAddress(), newAddress()];
     const valid = async (password: string, address: string) => {
       const reply = await call(`${at.sluice.url}/v1alpha2/validate-creds`, {
         method: 'POST',
@@ -200,7 +211,7 @@ suite('failed logins', { concurrency: 4 }, () => {
       });
       return reply.status === 200 ? reply.body.toString() : reply.status;
     };
-    for (const address of ['192.0.2.1', '192.0.2.2']) {
+    for (const address of [own, other]) {
       assert.equal(await valid('secret', address), 'true');
       for (let tries = 0; tries < 3; tries += 1)
         assert.equal(await valid('guess', address), 'false');
@@ -211,11 +222,11 @@ suite('failed logins', { concurrency: 4 }, () => {
   });
 
   test('are neither checked nor counted where no login is required', async () => {
-    await using at = await start();
+    const own = newAddress();
     const scope = 'repository:ct/anything/app:pull';
     const sub = async (authorization: string | undefined) => {
       const reply = await call(`${at.sluice.url}/v2/token?scope=${scope}`, {
-        headers: { ...(authorization ? { authorization } : {}), 'x-forwarded-for': '192.0.2.1' },
+        headers: { ...(authorization ? { authorization } : {}), 'x-forwarded-for': own },
       });
       assert.equal(reply.status, 200);
       const { token } = JSON.parse(reply.body.toString());
@@ -223,19 +234,19 @@ suite('failed logins', { concurrency: 4 }, () => {
     };
     for (let tries = 0; tries < 5; tries += 1) assert.equal(await sub(wrong), '');
     assert.equal(await sub(good), '', 'the token does not reveal a correct guess');
-    assert.equal((await doors[0]?.try(at, true, '192.0.2.1'))?.status, 200);
+    assert.equal((await doors[0]?.try(at, true, own))?.status, 200);
   });
 
   test('do not end the transfers of clients with a registry token', async () => {
-    await using at = await start();
+    const own = newAddress();
     const { body } = await call(`${at.sluice.url}/v2/token?scope=repository:public/app:pull`);
     const { token } = JSON.parse(body.toString());
     const login = doors[4] as Door;
-    for (let tries = 0; tries < 4; tries += 1) await login.try(at, false, '192.0.2.1');
-    assert.equal((await login.try(at, true, '192.0.2.1')).status, 429);
+    for (let tries = 0; tries < 4; tries += 1) await login.try(at, false, own);
+    assert.equal((await login.try(at, true, own)).status, 429);
     for (const authorization of [`Bearer ${token}`, basic('token', token)]) {
       const reply = await call(`${at.sluice.url}/v2/public/app/manifests/1`, {
-        headers: { authorization, 'x-forwarded-for': '192.0.2.1' },
+        headers: { authorization, 'x-forwarded-for': own },
       });
       assert.equal(reply.status, 404, 'let in');
     }
