@@ -11,6 +11,7 @@ import { join, relative } from 'node:path';
 import { run } from 'node:test';
 import { spec } from 'node:test/reporters';
 import { parseArgs } from 'node:util';
+import { responseCheckVariable } from '../test/world/misfits.ts';
 import { runFolderVariable } from '../test/world/run-folder.ts';
 import { makeTempDir } from '../test/world/temp-dir.ts';
 import { type FileTimes, timesVariable } from '../test/world/times.ts';
@@ -44,7 +45,12 @@ if (status !== 0) process.exit(status ?? 1);
 
 // Tests start several hundred servers, and each would take half as much processor time again without it. One file starts
 // few, and is run after each change.
-if (files.length > 1) await renewBundle();
+if (files.length > 1) {
+  await renewBundle();
+  // Loaded here only: the packages under it take longer to load than the test of one file.
+  const { bundleResponseCheck } = await import('../test/world/response-check-bundle.ts');
+  process.env[responseCheckVariable] = await bundleResponseCheck(folder.join('response-check'));
+}
 
 const preloaded = ['bin/own-imports.js', 'test/world/left-open.ts', 'test/world/times.ts'];
 const began = performance.now();

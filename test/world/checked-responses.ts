@@ -1,34 +1,14 @@
-import { readFileSync } from 'node:fs';
 import { type IncomingMessage, ServerResponse } from 'node:http';
-import type { ValidateFunction } from 'ajv/dist/2020.js';
 import type { Method } from '../../src/http/route/declaration.ts';
 import { misfitMark } from './misfits.ts';
-
-interface Response {
-  readonly $ref?: string;
-  readonly content?: Readonly<Record<string, { readonly schema: object }>>;
-  readonly headers?: Readonly<Record<string, object>>;
-}
-
-interface Operation {
-  readonly responses: Readonly<Record<string, Response>>;
-  readonly 'x-aliases'?: readonly string[];
-}
-
-interface Document {
-  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
-  readonly components: { readonly responses: Readonly<Record<string, Response>> };
-}
-
-type Compile = (pointer: string) => ValidateFunction;
+import { describe } from './response-schemas.ts';
 
 /** Headers that describe a response: each sent one must be in the document. */
 const told = ['retry-after', 'ratelimit-limit', 'ratelimit-remaining', 'location'];
 
 async function readDocument(name: string) {
   const { createRouter } = await import('../../src/http/route/router.ts');
-  const url = new URL(`../../docs/${name}`, import.meta.url);
-  const document: Document = JSON.parse(readFileSync(url, 'utf8'));
+  const { document, validatorOf } = await describe(name);
   const find = createRouter(
     Object.entries(document.paths).flatMap(([path, methods]) =>
       Object.entries(methods).map(([method, operation]) => ({
@@ -40,34 +20,7 @@ async function readDocument(name: string) {
       })),
     ),
   );
-  return { document, find, compiler: once(() => compilerOf(document)) };
-}
-
-async function compilerOf(document: Document): Promise<Compile> {
-  const { Ajv2020 } = await import('ajv/dist/2020.js');
-  const ajv = new Ajv2020({
-    strict: false,
-    // Another test checks the documents themselves. Here it would take a tenth of the time of a start.
-    meta: false,
-    validateSchema: false,
-    formats: { 'date-time': /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z$/ },
-  });
-  ajv.addSchema({ $id: 'document', ...(closed(document) as object) });
-  const known = new Map<string, ValidateFunction>();
-  return pointer => {
-    const found = known.get(pointer) ?? ajv.compile({ $ref: `document${pointer}` });
-    known.set(pointer, found);
-    return found;
-  };
-}
-
-/** A published schema allows further fields, so that they can be added later; a response must not have other fields. */
-function closed(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(closed);
-  if (typeof value !== 'object' || value === null) return value;
-  const inner = Object.fromEntries(Object.entries(value).map(([key, one]) => [key, closed(one)]));
-  const isOpen = inner.type === 'object' && inner.additionalProperties === undefined;
-  return isOpen ? { ...inner, additionalProperties: false } : inner;
+  return { document, find, validatorOf };
 }
 
 /** The documents, by what the paths that they describe begin with. Each is read for its first response: starts do without. */
@@ -94,7 +47,7 @@ async function misfitOf(request: IncomingMessage, response: ServerResponse, body
   for (const { bases, read } of documents) {
     const base = bases.find(one => path.startsWith(one));
     if (base === undefined) continue;
-    const { document, find, compiler } = await read();
+    const { document, find, validatorOf } = await read();
     const found = find(method, path.slice(base.length));
     if (!found || !('route' in found)) return undefined;
     const { operation, pointer } = found.route;
@@ -114,7 +67,7 @@ async function misfitOf(request: IncomingMessage, response: ServerResponse, body
     const type = String(headerOf(response, 'content-type')).replace(/;.*/, '');
     if (!declared.content?.[type]) return `${type} is not declared`;
     if (type !== 'application/json') return undefined;
-    const validate = (await compiler())(`${at}/content/application~1json/schema`);
+    const validate = await validatorOf(`${at}/content/application~1json/schema`);
     if (validate(JSON.parse(body))) return undefined;
     const [error] = validate.errors ?? [];
     return `${error?.instancePath || 'the body'} ${error?.message} ${JSON.stringify(error?.params)}`;
@@ -129,7 +82,7 @@ function headerOf(response: ServerResponse, name: string): unknown {
   return response.getHeader(name) ?? writtenAtOnce.get(response)?.[name];
 }
 
-function escaped(path: string): string {
+export function escaped(path: string): string {
   return encodeURIComponent(path.replaceAll('~', '~0').replaceAll('/', '~1'));
 }
 

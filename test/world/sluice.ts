@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { type Daemon, waitUntil, watch } from './daemon.ts';
-import { watchMisfits } from './misfits.ts';
+import { responseCheckVariable, watchMisfits } from './misfits.ts';
 import { serverCommand } from './server-command.ts';
 import { makeTempDir } from './temp-dir.ts';
 import { requireCommand } from './tools.ts';
@@ -72,7 +72,8 @@ export interface Sluice extends AsyncDisposable {
 }
 
 const compiled = fileURLToPath(new URL('../../node_modules/.cache/sluice', import.meta.url));
-const responseCheck = new URL('response-check.ts', import.meta.url).href;
+const responseCheck =
+  process.env[responseCheckVariable] ?? new URL('response-check.ts', import.meta.url).href;
 
 let markers = 0;
 
