@@ -227,13 +227,24 @@ async function readImage(
   const { layers = [], manifests = [] } = (await response.json()) as Manifest;
   if (manifests[0]) return readImage(registry, repository, manifests[0].digest);
   const files = new Map<string, string>();
-  for (const layer of layers) {
-    const blob = await fetch(`${url}/blobs/${layer.digest}`, { headers });
-    assert.equal(blob.status, 200, layer.digest);
-    const bytes = Buffer.from(await blob.arrayBuffer());
-    for (const [path, text] of await filesIn(unpacked(bytes))) files.set(path, text);
+  for (const { digest } of layers) {
+    const inLayer = layersRead.get(digest) ?? (await readLayer(`${url}/blobs/${digest}`, headers));
+    layersRead.set(digest, inLayer);
+    for (const [path, text] of inLayer) files.set(path, text);
   }
   return { files, layers: layers.map(layer => layer.digest) };
+}
+
+/** Files of layers, by digest: nearly all images have the layer of the base. */
+const layersRead = new Map<string, ReadonlyMap<string, string>>();
+
+async function readLayer(
+  url: string,
+  headers: Record<string, string>,
+): Promise<Map<string, string>> {
+  const blob = await fetch(url, { headers });
+  assert.equal(blob.status, 200, url);
+  return filesIn(unpacked(Buffer.from(await blob.arrayBuffer())));
 }
 
 function unpacked(bytes: Buffer): Buffer {

@@ -49,6 +49,8 @@ suite('corpus', () => {
   let sluice: Sluice;
   let pushed: Map<string, Pushed>;
   const responses = new Map<string, ContainerResponse>();
+  // Images share many layers. skopeo pulls all blobs of each image below.
+  const checkedBlobs = new Set<string>();
 
   before(async () => {
     registry = await startRegistry({ schema1: true });
@@ -101,7 +103,9 @@ suite('corpus', () => {
       }
       for (const one of seen.images) {
         for (const blob of [one.manifest.config, ...(one.manifest.layers ?? [])]) {
-          if (blob) await checkBlob(sluice, response, blob, name);
+          if (!blob || (checkedBlobs.has(blob.digest) && !(name in notCopied))) continue;
+          await checkBlob(sluice, response, blob, name);
+          checkedBlobs.add(blob.digest);
         }
       }
     });
