@@ -1,12 +1,15 @@
 /** R packages on a real BuildKit, with a real R and renv, and a repository of small packages. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { statSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, suite, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
-import { build, connect, directoryTree } from '../../src/buildkit/index.ts';
+import { imageOf } from '../corpus/image.ts';
 import { tarOf } from '../corpus/layer.ts';
+import { Pusher } from '../corpus/push.ts';
+import { type FileLayer, keptLayer, writeFolderLayer } from '../sif/distribution-layer.ts';
 import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
 import { runWithPodman } from '../world/clients.ts';
 import { type CondaChannels, startCondaChannels } from '../world/conda-channels.ts';
@@ -62,6 +65,13 @@ async function repositoryFiles(): Promise<ReadonlyMap<string, Buffer>> {
   return files;
 }
 
+/** R with renv. */
+async function rLayer(): Promise<FileLayer> {
+  const folder = requireR();
+  const sources = [folder, String(statSync(folder).mtimeMs)];
+  return keptLayer('r', sources, path => writeFolderLayer(folder, path));
+}
+
 suite('R packages', () => {
   let registry: Registry;
   let buildkitd: Buildkitd;
@@ -89,16 +99,10 @@ suite('R packages', () => {
     // The base image of Conda packages.
     await pushDebianImage(registry, 'library/ubuntu', '24.04');
     rImage = `${registry.host}/r:4.5`;
-    const client = connect(buildkitd.address);
-    try {
-      await build(client, {
-        dockerfile: 'FROM scratch\nCOPY . /\nENV PATH=/usr/bin:/bin HOME=/root\n',
-        context: directoryTree(requireR()),
-        exporters: [{ type: 'image', name: rImage, push: true, compression: 'uncompressed' }],
-      });
-    } finally {
-      client.close();
-    }
+    const run = { Env: ['PATH=/usr/bin:/bin', 'HOME=/root'] };
+    const pusher = await Pusher.open(registry, 'r');
+    await pusher.push(imageOf({ layers: [await rLayer()], run }), '4.5');
+    await pusher.close();
     sluice = await startSluice({
       config: {
         buildkit: [buildkitd.address],
