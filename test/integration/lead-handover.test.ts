@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { get, type IncomingMessage } from 'node:http';
+import { get, type IncomingMessage, request } from 'node:http';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
@@ -59,9 +59,9 @@ suite('the lead is handed over', () => {
     new Promise<number | null>(resolve => process.once('exit', resolve));
 
   /** Begins to read the large blob, and stops after its first bytes. */
-  const beginSlowly = async (at: Sluice) => {
+  const beginSlowly = async (at: Sluice, headers = {}) => {
     const url = `${at.url}/v2/team/large/blobs/${digestOf(large)}`;
-    const asked = get(url, { agent: false, headers: login });
+    const asked = get(url, { agent: false, headers: { ...login, ...headers } });
     const [transfer] = (await once(asked, 'response')) as [IncomingMessage];
     assert.equal(transfer.statusCode, 200);
     transfer.pause();
@@ -151,6 +151,65 @@ suite('the lead is handed over', () => {
     await replicas.start(leads);
   });
 
+  /** A push of a blob in one request, of which half is sent. */
+  const beginPush = async (at: Sluice, bytes: Buffer) => {
+    const sent = request(`${at.url}/v2/team/slow/blobs/uploads/?digest=${digestOf(bytes)}`, {
+      ...{ method: 'POST', agent: false },
+      headers: { ...login, 'content-length': bytes.length },
+    });
+    const replied = once(sent, 'response') as Promise<[IncomingMessage]>;
+    replied.catch(() => {});
+    await new Promise(resolve => sent.write(bytes.subarray(0, bytes.length / 2), resolve));
+    return {
+      /** Sends the rest, and returns the response. */
+      async finish() {
+        sent.on('error', () => {});
+        sent.end(bytes.subarray(bytes.length / 2));
+        const [response] = await replied;
+        response.resume();
+        return response;
+      },
+    };
+  };
+
+  test('and what passes the follower slowly is whole, or fails so that its client repeats it', async () => {
+    const { leads, leader, follower } = await roles();
+    // The leader answers such a request itself: its bytes pass both.
+    const relayed = { 'if-none-match': '"other"' };
+    const transfers = await Promise.all([
+      beginSlowly(follower),
+      beginSlowly(follower, relayed),
+      beginSlowly(leader),
+    ]);
+    const bytes = randomBytes(8 * 1024 ** 2);
+    const pushing = await beginPush(follower, bytes);
+    const end = ended(leader);
+    leader.process.kill('SIGTERM');
+    await eventually('the other one leads', async () => (await replicas.leader()) === 1 - leads);
+    const reply = await pushing.finish();
+    assert.equal(reply.statusCode, 503);
+    assert.ok(reply.headers['retry-after']);
+    expect(await new Repository(follower, 'team/slow', login).pushBlob(bytes), 201);
+    for (const transfer of transfers) await transfer.finish();
+    leader.process.kill('SIGTERM');
+    assert.equal(await end, 0);
+    await replicas.start(leads);
+
+    // Now the other one leads, and is killed.
+    const next = server(leads);
+    const [own, through] = await Promise.all([beginSlowly(next), beginSlowly(next, relayed)]);
+    const other = randomBytes(8 * 1024 ** 2);
+    const failing = await beginPush(next, other);
+    await follower.kill();
+    await assert.rejects(through.finish(), { code: 'ECONNRESET' });
+    assert.equal((await failing.finish()).statusCode, 503);
+    await own.finish();
+    await eventually('it leads', async () => (await replicas.leader()) === leads);
+    expect(await new Repository(next, 'team/slow', login).pushBlob(other), 201);
+    await (await beginSlowly(next, relayed)).finish();
+    await replicas.start(1 - leads);
+  });
+
   test('and the former leader may be killed meanwhile', async () => {
     const { leads, leader, follower } = await roles();
     const stopWrites = writeTo(follower, 'killed');
@@ -179,11 +238,11 @@ suite('the lead is handed over', () => {
         containerImage: `${new URL(replicas.balancer.url).host}/public/known:x`,
       }),
     });
-    const request = (await asked.json()) as ContainerResponse;
-    assert.equal(asked.status, 200, JSON.stringify(request));
-    const tag = request.targetImage.split(':').at(-1);
+    const served = (await asked.json()) as ContainerResponse;
+    assert.equal(asked.status, 200, JSON.stringify(served));
+    const tag = served.targetImage.split(':').at(-1);
     const pull = (at: Sluice) =>
-      fetch(at.at(request.targetImage, `manifests/${tag}`), { headers: { accept: '*/*' } });
+      fetch(at.at(served.targetImage, `manifests/${tag}`), { headers: { accept: '*/*' } });
     assert.equal((await pull(cut)).status, 200);
     const ready = async (at: Sluice) => (await at.fetch('/readyz?for=traffic')).status;
     // The leader knows from its heartbeat that it has a successor.
