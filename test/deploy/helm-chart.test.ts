@@ -96,6 +96,8 @@ suite('the Helm chart', () => {
         /externalTrafficPolicy requires service\.type/,
       ],
       [{ ...one, drainTime: '2m' }, /terminationGracePeriodSeconds is too short/],
+      [{ ...one, drainTime: '120000ms' }, /terminationGracePeriodSeconds is too short/],
+      [{ ...several, terminationGracePeriodSeconds: 59 }, /is too short/],
       [
         { ...several, autoscaling: { enabled: true, minReplicas: 7 } },
         /minReplicas is larger than autoscaling\.maxReplicas/,

@@ -50,10 +50,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 { secretName: {{ index . 1 }}, defaultMode: 0440, items: [{ key: {{ $keys.ca }}, path: ca.pem }, { key: {{ $keys.certificate }}, path: cert.pem }, { key: {{ $keys.key }}, path: key.pem }] }
 {{- end }}
 
-{{/* Seconds of a duration such as 2m. */}}
+{{/* Seconds of a duration such as 2m, rounded up. */}}
 {{- define "sluice.seconds" -}}
-{{- $units := dict "ms" 0 "s" 1 "m" 60 "h" 3600 "d" 86400 -}}
-{{- mul (int (regexFind "^[0-9]+" .)) (get $units (regexFind "[a-z]+$" .)) -}}
+{{- $units := dict "ms" 1 "s" 1000 "m" 60000 "h" 3600000 "d" 86400000 -}}
+{{- div (add (mul (int64 (regexFind "^[0-9]+" .)) (get $units (regexFind "[a-z]+$" .))) 999) 1000 -}}
 {{- end }}
 
 {{/* What BuildKit keeps of its volume: four fifths, unless the values say something else. */}}

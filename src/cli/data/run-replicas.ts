@@ -76,7 +76,9 @@ function find(
 ): ListedReplica & { readonly address: string } {
   const wanted = given.replace(/\/$/, '');
   const named = replicas.flatMap(one =>
-    one.address === undefined ? [] : [{ ...one, address: one.address }],
+    one.address !== undefined && URL.canParse(one.address)
+      ? [{ ...one, address: one.address }]
+      : [],
   );
   const fitting = named.filter(({ address }) =>
     [shown(address), new URL(address).host].includes(wanted),
