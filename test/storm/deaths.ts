@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { openReplicaList } from '../../src/storage/rows/postgres/index.ts';
 import type { Random } from '../fuzz/random.ts';
 import type { Buildkitd } from '../world/buildkitd.ts';
 import { eventually } from '../world/eventually.ts';
@@ -42,6 +43,17 @@ const ofReplicas = {
     } finally {
       leader.process.kill('SIGCONT');
     }
+  },
+  /** As `sluice replicas lead` does. The former leader ends after its transfers. */
+  async 'lead moved'({ replicas }) {
+    await using list = await openReplicaList(replicas.database);
+    const former = await list.leader();
+    const next = (await list.list()).find(({ role, address }) => role === 'follower' && address);
+    if (!next || !(await list.choose(next.pid))) return;
+    await eventually('another one leads', async () => {
+      const leader = await list.leader();
+      return leader !== undefined && leader !== former;
+    });
   },
   'all replicas killed': ({ replicas }) => Promise.all(replicas.servers.map(one => one.kill())),
 } as const satisfies Readonly<Record<string, Death>>;
