@@ -50,7 +50,7 @@ import type { RunRecipe } from './solve/run-recipe.ts';
 import type { MakeSif, SifSettings } from './solve/sif/make-sif.ts';
 import type { StageSifBases } from './solve/sif/stage-sif-bases.ts';
 import { createSolve } from './solve/solve.ts';
-import { createBuildWheels } from './solve/wheels/build-wheels.ts';
+import { createWheelBuilds } from './solve/wheels/build-wheels.ts';
 import type { RunWheelBuild } from './solve/wheels/run-wheel-build.ts';
 import { createTargetRepository } from './target-repository.ts';
 
@@ -202,6 +202,13 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
     return createRunWheelBuild({ builders, content: deps.content, labelOf, maxBytes })(run);
   };
 
+  const wheelBuilds = createWheelBuilds({
+    ...deps,
+    ...{ kept: deps.conda.keptWheels, layers: deps.conda.layers, labelOf },
+    ...{ pythonSolver: deps.conda.pythonSolver, fetchFile: deps.conda.fetchWheel },
+    run: runWheelBuild,
+  });
+
   // Loads the conversion to Singularity images when it is first needed.
   const makeSif: MakeSif = async (...given) => {
     const { createMakeSif } = await import('./solve/sif/make-sif.ts');
@@ -231,12 +238,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
       runRecipe,
       requireBuilder: builders.require,
       makeCondaImage: createMakeCondaImage({ ...deps.conda, findSolution, documents }),
-      buildWheels: createBuildWheels({
-        ...deps,
-        ...{ kept: deps.conda.keptWheels, layers: deps.conda.layers, labelOf },
-        ...{ pythonSolver: deps.conda.pythonSolver, fetchFile: deps.conda.fetchWheel },
-        run: runWheelBuild,
-      }),
+      wheelBuilds,
       documents,
       makeImage: deps.makeImage,
       datedLayers: createDatedLayers(deps.content),
@@ -292,6 +294,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
       findSolution,
       rightsOf,
       layers: deps.conda.layers,
+      wheelBuilds,
       conda,
       condaChannels,
     }),

@@ -1,5 +1,6 @@
 /** Python packages as layers, beside the packages of Conda: indexes, solver, layers. */
 
+export { checkBuiltWheel } from './built/check-built.ts';
 export { createKeptWheels, type KeptWheels } from './built/kept-wheels.ts';
 export { type BuilderIndexes, createBuilderIndexes } from './indexes/builder-indexes.ts';
 export {
@@ -17,6 +18,7 @@ export {
 } from './layers/environment-layers.ts';
 export { createWheelThreads } from './layers/wheel-threads.ts';
 export { readPythonLock } from './locks/read-python-lock.ts';
+export { projectVersion } from './project-version.ts';
 export {
   createPythonSolver,
   type PythonSolver,

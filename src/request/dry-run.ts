@@ -125,8 +125,9 @@ export function createDryRun(deps: DryRunDeps): DryRun {
   const turns = new Semaphore({ perKey: 1, refusal: tooManySolves });
   const solve = (plan: BuildPlan, caller: Caller, signal: AbortSignal = neverAborted) => {
     const { user, address, network = address } = caller;
-    const place = { key: user ?? network, waitMs: turnMs, signal };
-    return turns.run(() => deps.solutionOf(plan, caller.grant, signal), place);
+    const asker = { owner: user ?? network, isTrusted: user !== undefined };
+    const place = { key: asker.owner, waitMs: turnMs, signal };
+    return turns.run(() => deps.solutionOf(plan, caller.grant, signal, asker), place);
   };
 
   /** Returns the advice to install R packages from Conda, where all of them are and none requires a builder. */
@@ -157,9 +158,9 @@ export function createDryRun(deps: DryRunDeps): DryRun {
     solution: Solution | undefined,
     { user }: Caller,
   ): Promise<Fault | undefined> => {
-    if (!needsBuilder(plan) && solution?.builderReason === undefined) return undefined;
+    const reason = solution?.builderReason ?? solution?.wheelReason;
+    if (!needsBuilder(plan) && reason === undefined) return undefined;
     const fault = await faultIn(deps.requireBuilder(user));
-    const reason = solution?.builderReason;
     return reason === undefined ? fault : fault?.retold(`${reason}. ${fault.message}`);
   };
 

@@ -10,13 +10,60 @@ import { realIndex } from '../world/python-index.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { openRoot, type Root } from '../world/root.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
+import { type SourceIndex, startSourceIndex } from '../world/source-index.ts';
 import { requireUv } from '../world/tools.ts';
 import { assertSuccess } from './served.ts';
+
+interface Planned {
+  readonly name: string;
+  readonly version: string;
+  readonly url: string;
+  readonly cached: boolean;
+  readonly mustBuild?: true;
+}
 
 interface Built {
   readonly targetImage: string;
   readonly buildId: string;
 }
+
+/** Shows what its build could use. */
+const sealed = {
+  name: 'sealed',
+  requires: ['flit_core>=3'],
+  backend: (port: number) => `
+def get_requires_for_build_wheel(settings=None):
+    return ["six==1.17.0"]
+
+def build_wheel(folder, settings=None, metadata=None):
+    import flit_core, six, socket
+    seen = ["flit_core", "six"]
+    try:
+        socket.create_connection(("127.0.0.1", ${port}), timeout=5).close()
+        seen.append("online")
+    except OSError:
+        seen.append("offline")
+    return write(folder, "sealed", "seen = %r\\n" % " ".join(seen))
+`,
+};
+const liar = {
+  name: 'liar',
+  backend: () => `
+def build_wheel(folder, settings=None, metadata=None):
+    return write(folder, "truth", "")
+`,
+};
+const greedy = {
+  name: 'greedy',
+  backend: () => `
+def get_requires_for_build_wheel(settings=None):
+    print("No matching distribution found for /etc")
+    raise SystemExit(1)
+
+def build_wheel(folder, settings=None, metadata=None):
+    return write(folder, "greedy", "")
+`,
+};
 
 suite('packages of pip without a wheel', () => {
   let registry: Registry;
@@ -24,6 +71,7 @@ suite('packages of pip without a wheel', () => {
   let buildkitd: Buildkitd;
   let sluice: Sluice;
   let root: Root;
+  let own: SourceIndex;
   let baseImage: string;
 
   before(async () => {
@@ -33,6 +81,7 @@ suite('packages of pip without a wheel', () => {
     baseImage = `${registry.host}/debian:1`;
     buildkitd = await startBuildkitd();
     const { url, files, settings } = await realIndex();
+    own = await startSourceIndex([sealed, liar, greedy]);
     sluice = await startSluice({
       config: {
         limits: { builds: { anonymous: 'off' } },
@@ -44,6 +93,7 @@ suite('packages of pip without a wheel', () => {
           'https://pypi.org/simple': { url, ...settings },
           [files]: settings,
           'https://files.pythonhosted.org': { url: files, ...settings },
+          [own.url]: { allowPrivateAddress: true },
         },
       },
     });
@@ -51,6 +101,7 @@ suite('packages of pip without a wheel', () => {
   });
   after(async () => {
     await root?.close();
+    await own?.stop();
     await sluice?.stop();
     await buildkitd?.stop();
     await served?.stop();
@@ -69,6 +120,12 @@ suite('packages of pip without a wheel', () => {
   };
   const text = async (path: string) => (await sluice.fetch(path)).text();
   const logOf = ({ buildId }: Built) => text(`/v1alpha1/builds/${buildId}/logs?follow=true`);
+  const digestOf = async ({ targetImage }: Built) => {
+    const [, tag = ''] = /:([^:/]+)$/.exec(targetImage) ?? [];
+    const response = await fetch(sluice.at(targetImage, `manifests/${tag}`));
+    assert.equal(response.status, 200, await response.clone().text());
+    return response.headers.get('docker-content-digest');
+  };
   const run = async ({ targetImage }: Built, ...command: string[]) =>
     assertSuccess(await runWithPodman(root, targetImage, { command }));
 
@@ -89,6 +146,11 @@ suite('packages of pip without a wheel', () => {
     assert.doesNotMatch(lock, /sluice-built/);
     const bill = await text(`/v1alpha1/builds/${built.buildId}/sbom?format=cyclonedx`);
     assert.match(bill, /"pkg:pypi\/docopt@0\.6\.2\?file_name=docopt-0\.6\.2\.tar\.gz"/);
+    const digest = await digestOf(built);
+    const again = await request(lock.trimEnd().split('\n'));
+    const third = await logOf(again);
+    assert.equal(await digestOf(again), digest, third);
+    assert.doesNotMatch(third, /is built from|load build definition/);
     const other = await request(['docopt==0.6.2', 'idna==3.10']);
     const more = await logOf(other);
     assert.match(more, /: 1 packages? and 2 of PyPI, found in /, more);
@@ -105,6 +167,48 @@ suite('packages of pip without a wheel', () => {
     assert.match(log, /: 1 packages? and 4 of PyPI, found in /, log);
     const show = 'import langdetect, feedparser, six; print(feedparser.__version__)';
     assert.equal(await run(built, 'python', '-c', show), '6.0.11\n');
+  });
+
+  test('a dry run names the packages that must be built, and builds none', async () => {
+    const answer = (await request(['termcolor==1.1.0', 'docopt==0.6.2', 'six'], {
+      dryRun: true,
+    })) as unknown as { succeeded: boolean; solution: { platforms: { packages: Planned[] }[] } };
+    assert.equal(answer.succeeded, true);
+    const { packages = [] } = answer.solution.platforms[0] ?? {};
+    const found = packages.filter(({ mustBuild }) => mustBuild);
+    assert.deepEqual(
+      found.map(({ name, version, cached, url }) => [name, version, cached, url.split('/').at(-1)]),
+      [['termcolor', '1.1.0', false, 'termcolor-1.1.0.tar.gz']],
+    );
+    // It was built before.
+    const docopt = packages.find(({ name }) => name === 'docopt');
+    assert.equal(docopt?.cached, true);
+    assert.match(docopt?.url ?? '', /docopt-0\.6\.2\.tar\.gz$/);
+  });
+
+  test('a build gets the wheels that it requires, and has no network', async () => {
+    const index = `--extra-index-url ${own.url}`;
+    const built = await request([index, 'sealed==1.0']);
+    const log = await logOf(built);
+    assert.match(log, /The build requires flit_core>=3/, log);
+    assert.match(log, /The build requires six==1\.17\.0/, log);
+    assert.equal(
+      await run(built, 'python', '-c', 'import sealed; print(sealed.seen)'),
+      'flit_core six offline\n',
+    );
+    assert.equal(own.connections(), 0);
+    const liar = await logOf(await request([index, 'liar==1.0']));
+    assert.match(
+      liar,
+      /The build of liar 1\.0 has made a wheel with the name "truth-1\.0-py3-none-any\.whl", which is of another project/,
+      liar,
+    );
+    const greedy = await logOf(await request([index, 'greedy==1.0']));
+    assert.match(
+      greedy,
+      /The build of greedy 1\.0 requires "\/etc", which is not the name of a project/,
+      greedy,
+    );
   });
 
   test('a build that fails is explained with its last lines', async () => {

@@ -26,6 +26,7 @@ import {
   type BuilderRules,
   foundRecipe,
   refuseBuilder,
+  requireBuilderAllowed,
   sentence,
   withReasons,
 } from './conda/builder-required.ts';
@@ -40,7 +41,7 @@ import { type ReceivedImage, receiveImage } from './received-image.ts';
 import type { RecipeResult, RunRecipe } from './run-recipe.ts';
 import type { MakeSif } from './sif/make-sif.ts';
 import type { StageSifBases } from './sif/stage-sif-bases.ts';
-import type { BuildWheels, WheelCaller } from './wheels/build-wheels.ts';
+import type { WheelBuilds } from './wheels/build-wheels.ts';
 
 export interface SolveDeps extends BuilderRules {
   readonly runRecipe: RunRecipe;
@@ -48,7 +49,7 @@ export interface SolveDeps extends BuilderRules {
   readonly requireBuilder: (domain: TrustDomain) => Promise<void>;
   readonly makeCondaImage: MakeCondaImage;
   /** Builds wheels for the image of one build; absent where packages without a wheel require a builder for the whole image. */
-  readonly buildWheels?: ((caller: WheelCaller) => BuildWheels) | undefined;
+  readonly wheelBuilds?: Pick<WheelBuilds, 'build'> | undefined;
   readonly documents: Documents;
   readonly makeImage: ImageMaker;
   readonly datedLayers: DatedLayers;
@@ -221,7 +222,7 @@ export function createSolve(deps: SolveDeps): Solve {
   const makeNatively = async (run: BuildRun, rights: BuildRights, recipe: NativeOrigin) => {
     const count: StepCount = { last: 0 };
     const step = numberedSteps(run.log, count);
-    const buildWheels = deps.buildWheels?.({
+    const buildWheels = deps.wheelBuilds?.build({
       ...run,
       rights,
       count,
@@ -229,7 +230,7 @@ export function createSolve(deps: SolveDeps): Solve {
       async beforeBuilder(sources, domain) {
         run.onSolved?.();
         const reasons = sources.map(sourceOf);
-        if (deps.conda === 'native') throw new BuilderRequired(reasons);
+        requireBuilderAllowed(deps, reasons);
         await deps.requireBuilder(domain).catch(error => {
           throw withReasons(error, reasons);
         });

@@ -48,6 +48,7 @@ function forecastPieces(forecast: Forecast, obstacle: string | undefined): Html 
     ...(obstacle === undefined ? [] : [obstacle]),
     ...registries.flatMap(one => one.problems),
   ];
+  const reason = solution?.builderReason ?? solution?.wheelReason;
   return html`${stateLine(forecast, problems.length)}
 ${[...new Set(problems)].map(text => html`<p class="failure">${text}</p>`)}
 <dl class="facts">
@@ -56,7 +57,7 @@ ${digest !== undefined && html`<dt>Digest</dt><dd><code title="${digest}">${shor
 ${platforms.length > 0 && html`<dt>Platforms</dt><dd>${platforms.join(', ')}</dd>`}
 ${registries.length > 0 && html`<dt>Registries</dt><dd>${registries.map(registryLine)}</dd>`}
 </dl>
-${obstacle === undefined && solution?.builderReason !== undefined && html`<p>${solution.builderReason}</p>`}
+${obstacle === undefined && reason !== undefined && html`<p>${reason}</p>`}
 ${solution?.platforms.map(packageTable)}
 ${build?.containerFile !== undefined && html`<details><summary>Recipe</summary><pre>${build.containerFile}</pre></details>`}`;
 }
@@ -112,8 +113,8 @@ function packageTable({ platform, packages }: PlatformPackages): Html {
 <tbody>${packages
     .slice(0, shownPackages)
     .map(
-      ({ name, version, build, size, isHere }) =>
-        html`<tr><td>${name}</td><td>${version} <span class="minor">${build}</span></td><td class="number">${size === undefined ? '' : byteText(size)}</td><td>${isHere ? 'exists' : 'new'}</td></tr>`,
+      ({ name, version, build, size, isHere, mustBuild }) =>
+        html`<tr><td>${name}</td><td>${version} <span class="minor">${build}</span></td><td class="number">${size === undefined ? '' : byteText(size)}</td><td>${isHere ? 'exists' : mustBuild ? 'built first' : 'new'}</td></tr>`,
     )}</tbody>
 </table></div>
 ${packages.length > shownPackages && html`<p class="minor">${countText(packages.length - shownPackages)} more are not shown.</p>`}

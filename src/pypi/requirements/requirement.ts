@@ -1,4 +1,4 @@
-import { projectName, type WheelFile } from '../wheel-file.ts';
+import { projectName, type SourceFile, type WheelFile } from '../wheel-file.ts';
 
 /** A requirement that names a project of an index. */
 export interface PythonRequirement {
@@ -21,11 +21,20 @@ export interface NamedIndex {
   readonly isExtra: boolean;
 }
 
+/** A version of a project that is built. */
+export interface LockedSource {
+  readonly name: string;
+  readonly version: string;
+  readonly source: SourceFile;
+}
+
 /** What a line for pip asks for. */
 export type PipLine =
   | ({ readonly kind: 'project' } & PythonRequirement)
   /** A wheel at an address, as lock files list it. */
   | { readonly kind: 'wheel'; readonly wheel: WheelFile }
+  /** A source distribution at an address, as lock files list it for a wheel that was built. */
+  | { readonly kind: 'source'; readonly project: LockedSource }
   /** Where names are looked up. */
   | ({ readonly kind: 'index' } & NamedIndex)
   /** A line that only pip in a builder can handle. */
@@ -65,7 +74,7 @@ export function readPipLine(text: string): PipLine {
     .map(extra => extra.trim())
     .filter(extra => extra !== '');
   const after = rest.slice(bracketed.length).trim();
-  if (after.startsWith('@')) return wheelLine(name, after.slice(1).trim());
+  if (after.startsWith('@')) return addressLine(name, after.slice(1).trim());
   const semicolon = after.indexOf(';');
   const [before, marker] =
     semicolon < 0 ? [after, ''] : [after.slice(0, semicolon), after.slice(semicolon + 1).trim()];
@@ -122,7 +131,9 @@ function versionsIn(text: string): string | undefined {
 const wheelName =
   /^([A-Za-z0-9._]+)-([A-Za-z0-9._+!]+)(?:-\d[A-Za-z0-9_.]*)?-[A-Za-z0-9_.]+-[A-Za-z0-9_.]+-[A-Za-z0-9_.]+\.whl$/;
 
-function wheelLine(name: string, address: string): PipLine {
+const sourceName = /^([A-Za-z0-9._-]+)-([A-Za-z0-9._+!]+)\.(?:tar\.gz|zip)$/;
+
+function addressLine(name: string, address: string): PipLine {
   const kind = repository.test(address) ? 'repository' : 'address';
   const reason = `the ${kind} of ${name} for pip`;
   const [url = '', sha256 = ''] = address.split('#sha256=');
@@ -136,10 +147,15 @@ function wheelLine(name: string, address: string): PipLine {
     .slice(pathname.lastIndexOf('/') + 1)
     .replaceAll('%2B', '+')
     .replaceAll('%21', '!');
-  const [, project, version] = wheelName.exec(fileName) ?? [];
+  const isWheel = fileName.endsWith('.whl');
+  const [, project, version] = (isWheel ? wheelName : sourceName).exec(fileName) ?? [];
   const isSame = project !== undefined && projectName(project) === projectName(name);
   if (!isSame || version === undefined || username !== '' || password !== '') {
     return { kind: 'builder', reason };
+  }
+  if (!isWheel) {
+    const source = { fileName, url, sha256 };
+    return { kind: 'source', project: { name: projectName(name), version, source } };
   }
   return { kind: 'wheel', wheel: { name: projectName(name), version, fileName, url, sha256 } };
 }

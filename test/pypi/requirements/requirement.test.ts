@@ -77,11 +77,33 @@ test('a wheel of a lock file is taken as it is listed', () => {
     line.replace('Six', 'seven'),
     line.replace('https://', 'https://me:secret@'),
     line.replace(/#.*/, ''),
-    line.replace('.whl', '.tar.gz'),
     line.replace('.whl', '.whl?signature=sesame'),
     line.replace('/f/', '/f/../g/'),
     line.replace('/f/', '/f/..;/g/'),
     line.replace('/f/', '/f "g": h/'),
+  ]) {
+    assert.equal(readPipLine(other).kind, 'builder', other);
+  }
+});
+
+test('a source distribution of a lock file is taken as it is listed', () => {
+  const sha256 = 'a'.repeat(64);
+  const url = 'https://example.org/f/docopt-0.6.2.tar.gz';
+  const line = `Docopt @ ${url}#sha256=${sha256}`;
+  assert.deepEqual(readPipLine(line), {
+    kind: 'source',
+    project: {
+      ...{ name: 'docopt', version: '0.6.2' },
+      source: { fileName: 'docopt-0.6.2.tar.gz', url, sha256 },
+    },
+  });
+  for (const other of [
+    line.replace('Docopt', 'six'),
+    line.replace('https://', 'https://me:secret@'),
+    line.replace(/#.*/, ''),
+    line.replace('.tar.gz', '.tar.bz2'),
+    line.replace('-0.6.2', ''),
+    line.replace('.tar.gz', '.tar.gz?signature=sesame'),
   ]) {
     assert.equal(readPipLine(other).kind, 'builder', other);
   }

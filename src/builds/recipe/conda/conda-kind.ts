@@ -198,7 +198,9 @@ function pipReasons(wanted: CondaWanted, solvesPython: boolean): readonly string
   const reasons = lines.map(readPipLine).flatMap(line => {
     if (line.kind === 'builder') return [line.reason];
     // What such a wheel requires is unknown before it is fetched.
-    return line.kind === 'wheel' && !isLocked ? [`the address of ${line.wheel.name} for pip`] : [];
+    const [name] =
+      line.kind === 'wheel' ? [line.wheel.name] : line.kind === 'source' ? [line.project.name] : [];
+    return name !== undefined && !isLocked ? [`the address of ${name} for pip`] : [];
   });
   return [...new Set(reasons)].slice(0, mostReasons);
 }

@@ -75,11 +75,17 @@ export function refuseBuilder(
   reasons: readonly string[],
   solution?: readonly SolvedPlatform[],
 ): void {
-  if (conda !== 'native') {
-    const found = solution?.flatMap(({ wheels = [] }) => wheels.map(published).map(pipLine));
-    requireReachable(source, reasons, condaChannels, found);
-    return;
-  }
+  requireBuilderAllowed({ conda }, reasons);
+  const found = solution?.flatMap(({ wheels = [] }) => wheels.map(published).map(pipLine));
+  requireReachable(source, reasons, condaChannels, found);
+}
+
+/** Throws the {@link Fault} (400) for what requires a builder, where `builds.conda` has Sluice make all images. */
+export function requireBuilderAllowed(
+  { conda }: Pick<BuilderRules, 'conda'>,
+  reasons: readonly string[],
+): void {
+  if (conda !== 'native') return;
   throw new Fault(
     'bad-request',
     `${sentence(reasons)} a builder, and this server makes images of Conda packages without one: leave it out, or ask the operator for 'builds.conda: auto'`,

@@ -58,17 +58,25 @@ export async function findWheels(
   const lines = pip.map(readPipLine);
   const reasons = lines.flatMap(line => (line.kind === 'builder' ? [line.reason] : []));
   if (reasons.length > 0) throw new BuilderRequired([...new Set(reasons)].slice(0, mostReasons));
-  const given = lines.flatMap(line => (line.kind === 'wheel' ? [line.wheel] : []));
+  const listed = lines.flatMap(line => (line.kind === 'wheel' ? [line.wheel] : []));
+  const sources = lines.flatMap(line => (line.kind === 'source' ? [line.project] : []));
   const requirements = lines.filter(isProject);
   const indexes = lines.filter(isIndex);
-  if (requirements.length > 0 && !uv.isThere()) {
+  const requiresUv = requirements.length > 0 || sources.length > 0;
+  if (requiresUv && !uv.isThere()) {
     throw new BuilderRequired([`the 'pip' packages${isLocked ? ' of the lock file' : ''}`]);
   }
   // The layers of wheels refuse an environment without Python.
   const hasPython = packages.some(({ name }) => name === 'python');
-  if (requirements.length === 0 && !hasPython) return given;
+  if (!requiresUv && !hasPython) return listed;
   if (target === undefined) throw new BuilderRequired(["the 'pip' packages for this Python"]);
-  requireFitting(given, target);
+  requireFitting(listed, target);
+  if (sources.length > 0 && (!options.buildWheels || sources.length > mostBuilt)) {
+    throw new BuilderRequired(sources.map(sourceOf));
+  }
+  const made =
+    sources.length === 0 ? [] : await options.buildWheels?.(sources, { packages, target, indexes });
+  const given = [...listed, ...(made ?? []).map(({ metadata: _, ...wheel }) => wheel)];
   if (requirements.length === 0) return given;
   const built: BuiltWheel[] = [];
   for (;;) {

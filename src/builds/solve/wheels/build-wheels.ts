@@ -6,22 +6,25 @@ import {
   type LayeredPackage,
 } from '../../../conda/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
+import { Semaphore } from '../../../foundation/semaphore.ts';
 import { inTurns } from '../../../foundation/work.ts';
+import type { InjectedLayer } from '../../../images/augment/index.ts';
 import type { Documents, ImageMaker, ImageToVerify, VerifyImage } from '../../../images/index.ts';
 import type { Document } from '../../../oci/index.ts';
 import { formatPlatform, type Platform } from '../../../oci/naming.ts';
 import {
   type BuiltWheel,
-  fitOfWheel,
+  checkBuiltWheel,
   type KeptWheels,
   type MixedLayers,
   type PythonSolver,
   type PythonTarget,
+  projectVersion,
   type SourceFile,
   type WheelFile,
   WheelsMissing,
 } from '../../../pypi/index.ts';
-import { type NamedIndex, readPipLine } from '../../../pypi/requirements/index.ts';
+import { type NamedIndex, projectName, readPipLine } from '../../../pypi/requirements/index.ts';
 import type { Access } from '../../../upstream/index.ts';
 import { domainOfCaller, type LabelOf, type TrustDomain } from '../../domain.ts';
 import type { StepCount } from '../../logs/run-step.ts';
@@ -58,11 +61,14 @@ export type BuildWheels = (
   environment: WheelEnvironment,
 ) => Promise<readonly BuiltWheel[]>;
 
+/** Who asks for wheels. */
+export interface RequirementsCaller extends Pick<BuildRun, 'owner' | 'isTrusted' | 'signal'> {
+  readonly rights: Pick<BuildRights, 'limits'>;
+  readonly log: Pick<BuildRun['log'], 'write'>;
+}
+
 /** The build that wheels are for. */
-export type WheelCaller = Pick<
-  BuildRun,
-  'id' | 'owner' | 'isTrusted' | 'requireBuilder' | 'log' | 'signal'
-> & {
+export type WheelCaller = Pick<BuildRun, 'owner' | 'isTrusted' | 'log' | 'signal'> & {
   readonly rights: Pick<BuildRights, 'limits' | 'forBuilder'>;
   readonly count: StepCount;
   /** Called before a builder is asked for. Throws where none may be used. */
@@ -73,7 +79,7 @@ export type WheelCaller = Pick<
 
 export interface BuildWheelsDeps {
   readonly kept: KeptWheels;
-  readonly layers: Pick<MixedLayers, 'make'>;
+  readonly layers: Pick<MixedLayers, 'make' | 'missing'>;
   readonly makeImage: ImageMaker;
   readonly documents: Documents;
   readonly verify: VerifyImage;
@@ -91,17 +97,34 @@ const usualRequirements = ['pip', 'setuptools', 'wheel'];
 const mostTries = 5;
 const mostRequirements = 100;
 const filesAtOnce = 4;
+/** Packages that have a layer each. */
+const mostPlanned = 90;
 
-/** @returns the function for one build of an image */
-export function createBuildWheels(deps: BuildWheelsDeps): (caller: WheelCaller) => BuildWheels {
+/** Builds wheels for images, and plans that without a builder. */
+export interface WheelBuilds {
+  build(caller: WheelCaller): BuildWheels;
+  /**
+   * Returns wheels that were built before, and for each other one a stand-in that requires nothing. Its address is that of its source:
+   * see {@link mustBuild}.
+   */
+  plan(caller: RequirementsCaller): BuildWheels;
+}
+
+/** Returns true for a wheel of a plan that does not exist yet. */
+export function mustBuild({ source, url }: Pick<WheelFile, 'source' | 'url'>): boolean {
+  return source?.url === url;
+}
+
+export function createWheelBuilds(deps: BuildWheelsDeps): WheelBuilds {
   const { kept, layers, pythonSolver, fetchFile } = deps;
+  const turns = new Semaphore({ perKey: 1 });
 
   /** Returns the wheels of what a build requires. They have an environment of their own: that of the image does not count. */
   const requiredWheels = async (
     { name, version }: SourceToBuild,
     requirements: readonly string[],
     { target, indexes }: WheelEnvironment,
-    { log, signal, isTrusted }: WheelCaller,
+    { log, signal, isTrusted }: RequirementsCaller,
   ): Promise<readonly WheelFile[]> => {
     const failed = (what: string) =>
       new Fault('bad-request', `The build of ${name} ${version} requires ${what}`, {
@@ -131,22 +154,26 @@ export function createBuildWheels(deps: BuildWheelsDeps): (caller: WheelCaller) 
     }
   };
 
-  /** Makes the image that wheels are built in, which only this build gets. */
-  const environmentOf = async (
-    { platform, access, base, isReplaced, packages }: WheelEnvironment,
-    { log, signal, checkPackages }: WheelCaller,
+  /** Returns the layers of an environment, with its packages of Conda alone. */
+  const layersOf = (
+    { packages, isReplaced }: WheelEnvironment,
+    { log, signal }: RequirementsCaller,
   ) => {
     const options = { signal, log: (line: string) => log.write(`${line}\n`) };
-    const made = await layers.make({ packages, wheels: [], isReplaced }, options);
-    checkPackages(made.packages);
-    const change = {
-      layers: made.layers,
-      env: [`CONDA_PREFIX=${environmentPrefix}`],
-    };
+    return layers.make({ packages, wheels: [], isReplaced }, options);
+  };
+
+  /** Makes the image that wheels are built in, which only this build gets. */
+  const imageOf = async (
+    { platform, access, base }: WheelEnvironment,
+    added: readonly InjectedLayer[],
+    { signal }: WheelCaller,
+  ) => {
+    const change = { layers: added, env: [`CONDA_PREFIX=${environmentPrefix}`] };
     const { root, generated } = await deps.makeImage(access, base, change);
     const own = new Set<string>([
       ...generated.keys(),
-      ...made.layers.map(({ gzipDigest }) => gzipDigest),
+      ...added.map(({ gzipDigest }) => gzipDigest),
     ]);
     const { documents } = deps;
     const image: ImageToVerify = {
@@ -191,65 +218,117 @@ export function createBuildWheels(deps: BuildWheelsDeps): (caller: WheelCaller) 
     return { ...result, sourceBytes: found[0]?.size };
   };
 
-  return caller => async (sources, environment) => {
-    const domain = domainOfCaller({ ...caller, limits: caller.rights.limits });
-    const place = { environment, domain: deps.labelOf(domain.name) };
-    const found: BuiltWheel[] = [];
-    const missing: SourceToBuild[] = [];
-    const planned = new Map<SourceToBuild, RequiredWheels>();
-    for (const given of sources) {
-      const sourceKey = keyOfSource(given, place);
-      const requirements = (await kept.requirementsOf(sourceKey)) ?? usualRequirements;
+  /** Builds a wheel, again with the wheels that the build has missed. */
+  const buildMissing = async (
+    { given, key: sourceKey, requirements: noted }: MissingWheel,
+    environment: WheelEnvironment,
+    caller: WheelCaller,
+    place: Pick<BuildPlace, 'image' | 'domain'>,
+  ): Promise<BuiltWheel> => {
+    let requirements = noted ?? usualRequirements;
+    for (let tries = 1; ; tries += 1) {
       const wheels = await requiredWheels(given, requirements, environment, caller);
-      planned.set(given, { requirements, wheels });
-      const wheel = await kept.find(keyOfWheel(sourceKey, wheels));
-      if (wheel) found.push(wheel);
-      else missing.push(given);
-    }
-    if (missing.length === 0) return found;
-    await caller.beforeBuilder(missing, domain);
-    using image = await environmentOf(environment, caller);
-    for (const given of missing) {
-      const sourceKey = keyOfSource(given, place);
-      let { requirements, wheels } = planned.get(given) as RequiredWheels;
-      for (let tries = 1; ; tries += 1) {
-        const key = keyOfWheel(sourceKey, wheels);
-        const result = await buildOne(given, environment, caller, {
-          image: image.name,
-          ...{ key, domain, wheels },
-        });
-        if ('missing' in result) {
-          const more = [...new Set([...requirements, ...result.missing])];
-          const isSame = more.length === requirements.length;
-          if (isSame || tries === mostTries || more.length > mostRequirements) {
-            throw unbuildable(given, result.missing);
-          }
-          requirements = more;
-          wheels = await requiredWheels(given, requirements, environment, caller);
-          continue;
-        }
-        const { fileName, metadata, bytes } = result;
+      const key = keyOfWheel(sourceKey, wheels);
+      const there = await kept.find(key);
+      if (there) return there;
+      const result = await buildOne(given, environment, caller, { ...place, key, wheels });
+      if (!('missing' in result)) {
+        const { fileName, metadata, bytes, sourceBytes: size } = result;
+        const { name, version } = given;
+        const source = { ...given.source, size };
+        const wheel = { name, version, fileName, metadata, source };
         try {
-          requireFitting(given, fileName, environment.target);
+          checkBuiltWheel(wheel, environment.target);
         } catch (error) {
           await bytes.abort();
           throw error;
         }
-        const { name, version } = given;
-        const source = { ...given.source, size: result.sourceBytes };
-        const wheel = await kept.keep(key, { name, version, fileName, metadata, source }, bytes);
-        await kept.noteRequirements(sourceKey, requirements, wheel);
-        found.push(wheel);
-        break;
+        const made = await kept.keep(key, wheel, bytes);
+        await kept.noteRequirements(sourceKey, requirements, made);
+        return made;
       }
+      const more = [...new Set([...requirements, ...result.missing])];
+      const isSame = more.length === requirements.length;
+      if (isSame || tries === mostTries || more.length > mostRequirements) {
+        throw unbuildable(given, result.missing);
+      }
+      requirements = more;
     }
-    return found;
+  };
+
+  /** Returns the wheels that are here, and what is missing. */
+  const lookUp = async (
+    sources: readonly SourceToBuild[],
+    environment: WheelEnvironment,
+    caller: RequirementsCaller,
+    place: KeyedPlace,
+  ) => {
+    const found: BuiltWheel[] = [];
+    const missing: MissingWheel[] = [];
+    for (const given of sources) {
+      const key = keyOfSource(given, environment, place);
+      const requirements = await kept.requirementsOf(key);
+      // Without a note of what its build requires, there was none.
+      const wheels =
+        requirements && (await requiredWheels(given, requirements, environment, caller));
+      const wheel = wheels && (await kept.find(keyOfWheel(key, wheels)));
+      if (wheel) found.push(wheel);
+      else missing.push({ given, key, requirements });
+    }
+    return { found, missing };
+  };
+
+  const domainOf = ({ rights, ...caller }: RequirementsCaller) =>
+    domainOfCaller({ ...caller, limits: rights.limits });
+
+  return {
+    build: caller => async (sources, environment) => {
+      const domain = domainOf(caller);
+      const made = await layersOf(environment, caller);
+      caller.checkPackages(made.packages);
+      const place = { layers: made.layers, domain: deps.labelOf(domain.name) };
+      const { found, missing } = await lookUp(sources, environment, caller, place);
+      if (missing.length === 0) return found;
+      await caller.beforeBuilder(
+        missing.map(({ given }) => given),
+        domain,
+      );
+      using image = await imageOf(environment, made.layers, caller);
+      for (const one of missing) {
+        // Images that begin together share a build: the second one finds its wheel.
+        const work = () => buildMissing(one, environment, caller, { image: image.name, domain });
+        found.push(await turns.run(work, { key: one.key, signal: caller.signal }));
+      }
+      return found;
+    },
+
+    plan: caller => async (sources, environment) => {
+      const { packages, isReplaced } = environment;
+      const { packages: unmade } = await layers.missing({ packages, wheels: [], isReplaced });
+      // Nothing was built for an environment that was not made. Layers of several packages are not made to find out.
+      if (unmade.length > 0 || packages.length > mostPlanned) return sources.map(standIn);
+      const made = await layersOf(environment, caller);
+      const place = { layers: made.layers, domain: deps.labelOf(domainOf(caller).name) };
+      const { found, missing } = await lookUp(sources, environment, caller, place);
+      return [...found, ...missing.map(({ given }) => standIn(given))];
+    },
   };
 }
 
-interface RequiredWheels {
-  readonly requirements: readonly string[];
-  readonly wheels: readonly WheelFile[];
+function standIn({ name, version, source }: SourceToBuild): BuiltWheel {
+  const { url, sha256 } = source;
+  const fileName = `${name.replaceAll('-', '_')}-${version}-py3-none-any.whl`;
+  const metadata = `Metadata-Version: 2.1\nName: ${name}\nVersion: ${version}\n`;
+  return { name, version, fileName, url, sha256, source, metadata };
+}
+
+/** A wheel that is not here. */
+interface MissingWheel {
+  readonly given: SourceToBuild;
+  /** Key of the source distribution in its environment. */
+  readonly key: string;
+  /** What the last build required. */
+  readonly requirements: readonly string[] | undefined;
 }
 
 interface BuildPlace {
@@ -266,15 +345,24 @@ interface BuildPlace {
  */
 function keyOfSource(
   { name, version, source }: SourceToBuild,
-  { environment, domain }: { environment: WheelEnvironment; domain: string },
+  { platform, base }: WheelEnvironment,
+  { layers, domain }: KeyedPlace,
 ): string {
-  const { platform, base, isReplaced, packages } = environment;
-  const archives = packages.map(({ url, sha256, md5 }) => [url, sha256 ?? md5 ?? null]);
   return keyOf([
-    ...['built wheel', wheelRecipeVersion, domain, name, version, source.fileName, source.sha256],
-    ...[formatPlatform(platform), base.digest, isReplaced, environmentPrefix],
-    archives.toSorted(([one = ''], [other = '']) => ((one ?? '') < (other ?? '') ? -1 : 1)),
+    ...['built wheel', wheelRecipeVersion, domain, projectName(name), projectVersion(version)],
+    // Who knows the digest of a file on a private index must not get it by naming another address.
+    ...[source.fileName, source.sha256, source.url],
+    ...[formatPlatform(platform), base.digest, environmentPrefix],
+    // A lock file may state other digests of the same archives.
+    layers.map(({ tarDigest }) => tarDigest),
   ]);
+}
+
+/** What the key of a wheel has beside its source. */
+interface KeyedPlace {
+  readonly layers: readonly InjectedLayer[];
+  /** Label of the domain. */
+  readonly domain: string;
 }
 
 function keyOfWheel(sourceKey: string, wheels: readonly WheelFile[]): string {
@@ -287,15 +375,6 @@ function keyOf(subject: readonly unknown[]): string {
 
 function titleOf({ name, version }: SourceToBuild): string {
   return `${name} ${version}`;
-}
-
-function requireFitting(given: SourceToBuild, fileName: string, target: PythonTarget): void {
-  if (fitOfWheel(fileName, target) !== undefined) return;
-  throw new Fault(
-    'bad-request',
-    `The build of ${titleOf(given)} has made ${JSON.stringify(fileName.slice(0, 200))}, which does not run with Python ${target.version} on Linux for ${target.machine}`,
-    { phase: 'build' },
-  );
 }
 
 function unbuildable(given: SourceToBuild, missing: readonly string[]): Fault {

@@ -95,6 +95,8 @@ export function createRunWheelBuild(deps: RunWheelBuildDeps): RunWheelBuild {
             },
             sourceRules: [{ action: 'deny', pattern: '^(?:https?|git|oci-layout)://' }],
             platforms: [platform],
+            // Also for what a base image adds with ONBUILD.
+            network: 'none',
             credentials: async host => {
               const known = await access.credentials(host);
               if (!known) return undefined;

@@ -68,13 +68,14 @@ function solutionResponse({ platforms, builderReason }: Solution) {
   return {
     platforms: platforms.map(({ platform, packages }) => ({
       platform,
-      packages: packages.map(({ name, version, build, url, size, isHere }) => ({
+      packages: packages.map(({ name, version, build, url, size, isHere, mustBuild }) => ({
         name,
         version,
         build,
         url,
         ...(size === undefined ? {} : { size }),
         cached: isHere,
+        ...(mustBuild ? { mustBuild } : {}),
       })),
     })),
     ...(builderReason === undefined ? {} : { builderReason }),

@@ -95,6 +95,12 @@ export const containerResponseSchema = z
                 url: z.string(),
                 size: z.number().int().optional().describe('Bytes of the archive'),
                 cached: z.boolean().describe('True if the layer of the package exists'),
+                mustBuild: z
+                  .literal(true)
+                  .optional()
+                  .describe(
+                    'A source distribution, which a builder makes a wheel of first. What it requires is unknown until then',
+                  ),
               }),
             ),
           }),

@@ -1,7 +1,7 @@
 import type { BuilderChannels } from '../../../../conda/index.ts';
 import { splitChannel } from '../../../../conda/locks/index.ts';
 import type { BuilderIndexes } from '../../../../pypi/index.ts';
-import { readPipLine } from '../../../../pypi/requirements/index.ts';
+import { type PipLine, readPipLine } from '../../../../pypi/requirements/index.ts';
 import { refuse, shown } from '../../text/text-field.ts';
 import { type CondaSource, pipIn } from '../conda-source.ts';
 import { isPackageUrl, parsePackage } from '../package-spec.ts';
@@ -83,13 +83,17 @@ function requireOpenIndex(
   reasons: readonly string[],
   indexes: BuilderIndexes,
 ): void {
-  const isClosed = pip
-    .map(readPipLine)
-    .some(line => indexes.isClosed(line.kind === 'wheel' ? line.wheel.url : undefined));
+  const isClosed = pip.map(readPipLine).some(line => indexes.isClosed(addressIn(line)));
   if (!isClosed) return;
   refuse(
     `The index of Python packages has credentials in the configuration, which a builder does not get, and ${remedyFor(reasons, "the 'pip' packages")}`,
   );
+}
+
+/** Returns the address that a line names; undefined for one that is looked up. */
+function addressIn(line: PipLine): string | undefined {
+  if (line.kind === 'wheel') return line.wheel.url;
+  return line.kind === 'source' ? line.project.source.url : undefined;
 }
 
 function remedyFor(reasons: readonly string[], what: string): string {
