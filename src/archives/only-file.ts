@@ -1,5 +1,6 @@
 import type { Writable } from 'node:stream';
 import { extract } from 'tar-stream';
+import { Fault } from '../foundation/fault.ts';
 import { maxOnlyFileBytes } from './tar-limits.ts';
 
 /**
@@ -41,7 +42,7 @@ export interface ExportedFile {
  * Returns a sink for an archive that a builder exports, which passes on its files one after the other. A function that throws ends the
  * archive with its error.
  *
- * @param most files and directories; an archive with more fails
+ * @param most files and directories; an archive with more fails with a `Fault`
  */
 export function exportedFiles(
   receive: (file: ExportedFile) => Promise<void>,
@@ -53,7 +54,7 @@ export function exportedFiles(
     // A truncated archive fails each of its streams; the export reports the reason.
     stream.on('error', () => {});
     count += 1;
-    if (count > most) return next(new Error(`The archive has more than ${most} files`));
+    if (count > most) return next(tooMany(most));
     if (type !== 'file') {
       stream.once('end', next);
       stream.resume();
@@ -66,4 +67,10 @@ export function exportedFiles(
     );
   });
   return tar as unknown as Writable;
+}
+
+function tooMany(most: number): Fault {
+  return new Fault('bad-request', `The step has written more than ${most} files`, {
+    phase: 'build',
+  });
 }

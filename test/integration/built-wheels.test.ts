@@ -53,15 +53,15 @@ def build_wheel(folder, settings=None, metadata=None):
     return write(folder, "truth", "")
 `,
 };
-const greedy = {
-  name: 'greedy',
+/** Writes beside its wheel, where only a wheel is expected. */
+const crowded = {
+  name: 'crowded',
   backend: () => `
-def get_requires_for_build_wheel(settings=None):
-    print("No matching distribution found for /etc")
-    raise SystemExit(1)
-
 def build_wheel(folder, settings=None, metadata=None):
-    return write(folder, "greedy", "")
+    for number in range(20):
+        with open("/sluice-build/out/%d.whl" % number, "w") as file:
+            file.write("x")
+    return write(folder, "crowded", "")
 `,
 };
 
@@ -81,7 +81,7 @@ suite('packages of pip without a wheel', () => {
     baseImage = `${registry.host}/debian:1`;
     buildkitd = await startBuildkitd();
     const { url, files, settings } = await realIndex();
-    own = await startSourceIndex([sealed, liar, greedy]);
+    own = await startSourceIndex([sealed, liar, crowded]);
     sluice = await startSluice({
       config: {
         limits: { builds: { anonymous: 'off' } },
@@ -203,11 +203,11 @@ suite('packages of pip without a wheel', () => {
       /The build of liar 1\.0 has made a wheel with the name "truth-1\.0-py3-none-any\.whl", which is of another project/,
       liar,
     );
-    const greedy = await logOf(await request([index, 'greedy==1.0']));
+    const crowd = await logOf(await request([index, 'crowded==1.0']));
     assert.match(
-      greedy,
-      /The build of greedy 1\.0 requires "\/etc", which is not the name of a project/,
-      greedy,
+      crowd,
+      /The build of crowded 1\.0 has written more than a wheel: "\d+\.whl"/,
+      crowd,
     );
   });
 

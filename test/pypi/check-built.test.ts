@@ -35,7 +35,11 @@ test('a wheel that was built is the one that its source promises', () => {
   for (const [fileName, metadata, message] of [
     ['some_tool-1.0-cp311-cp311-linux_aarch64.whl', undefined, /does not run with Python 3\.11\.2/],
     ['some_tool-1.0-cp312-cp312-linux_x86_64.whl', undefined, /does not run with Python 3\.11\.2/],
-    ['some_tool-1.0-py3-none-any.whl', 'Name: other\nVersion: 1.0\n', /contains the package "other"/],
+    [
+      'some_tool-1.0-py3-none-any.whl',
+      'Name: other\nVersion: 1.0\n',
+      /contains the package "other"/,
+    ],
     ['some_tool-1.0-py3-none-any.whl', 'Name: some-tool\nVersion: 2\n', /contains version "2"/],
     ['some_tool-1.0-py3-none-any.whl', '', /METADATA without a name/],
   ] as const) {

@@ -1,0 +1,198 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { test } from 'node:test';
+import {
+  createWheelBuilds,
+  mustBuild,
+  type SourceToBuild,
+  type WheelEnvironment,
+} from '../../src/builds/solve/wheels/build-wheels.ts';
+import type { WheelResult, WheelRun } from '../../src/builds/solve/wheels/run-wheel-build.ts';
+import type { BuiltWheel } from '../../src/pypi/index.ts';
+import type { PythonRequirement } from '../../src/pypi/requirements/requirement.ts';
+
+const docopt: SourceToBuild = {
+  ...{ name: 'docopt', version: '0.6.2' },
+  source: {
+    fileName: 'docopt-0.6.2.tar.gz',
+    url: 'https://example.org/docopt-0.6.2.tar.gz',
+    sha256: 'a'.repeat(64),
+  },
+};
+
+/** The parts of a server, where a build takes no time. */
+function startWorld(built: (run: WheelRun) => WheelResult = () => wheelOf('docopt', '0.6.2')) {
+  const kept = new Map<string, BuiltWheel>();
+  const notes = new Map<string, readonly string[]>();
+  const world = {
+    runs: [] as WheelRun[],
+    baseDigest: 'sha256:base',
+    layer: 'sha256:layer',
+    setuptools: 'b'.repeat(64),
+    /** Packages of Conda without a layer. */
+    unmade: [] as object[],
+    before: async () => {},
+  };
+  const builds = createWheelBuilds({
+    kept: {
+      find: async (key: string) => kept.get(key),
+      async keep(key: string, facts: BuiltWheel) {
+        const wheel = { ...facts, url: `sluice-built:${key}`, sha256: 'c'.repeat(64), size: 1 };
+        kept.set(key, wheel);
+        return wheel;
+      },
+      requirementsOf: async (key: string) => notes.get(key),
+      noteRequirements: async (key: string, found: readonly string[]) => void notes.set(key, found),
+    },
+    layers: {
+      make: async () => ({ layers: [{ tarDigest: world.layer }], packages: [] }),
+      missing: async () => ({ packages: world.unmade, wheels: [] }),
+    },
+    makeImage: async () => ({ root: {}, generated: new Map() }),
+    verify: async () => ({}),
+    offer: () => ({ name: 'image', [Symbol.dispose]() {} }),
+    pythonSolver: {
+      solve: async ({ requirements }: { requirements: readonly PythonRequirement[] }) =>
+        requirements.map(({ name }) => ({
+          ...{ name, version: '1', fileName: `${name}-1-py3-none-any.whl`, url: 'https://x' },
+          sha256: name === 'setuptools' ? world.setuptools : hashOf(name),
+        })),
+    },
+    fetchFile: async () => ({ path: '', size: 1, async [Symbol.asyncDispose]() {} }),
+    async run(run: WheelRun) {
+      world.runs.push(run);
+      await Promise.resolve();
+      return built(run);
+    },
+    labelOf: (name: string) => hashOf(name),
+  } as unknown as Parameters<typeof createWheelBuilds>[0]);
+  const callerOf = (owner: string | undefined) => ({
+    ...{ owner: owner ?? '', isTrusted: owner !== undefined, count: { last: 0 } },
+    log: { write() {} } as never,
+    signal: new AbortController().signal,
+    rights: { limits: '', forBuilder: () => ({}) as never },
+    beforeBuilder: () => world.before(),
+    checkPackages() {},
+  });
+  const environment = () =>
+    ({
+      ...{ platform: { os: 'linux', architecture: 'amd64' }, base: { digest: world.baseDigest } },
+      ...{ isReplaced: false, packages: [], indexes: [] },
+      target: { version: '3.11.2', machine: 'x86_64', glibc: '2.36' },
+    }) as unknown as WheelEnvironment;
+  return Object.assign(world, {
+    build: (owner: string | undefined, source = docopt) =>
+      builds.build(callerOf(owner))([source], environment()),
+    plan: (owner: string | undefined, source = docopt) =>
+      builds.plan(callerOf(owner))([source], environment()),
+  });
+}
+
+function wheelOf(name: string, version: string): WheelResult {
+  return {
+    fileName: `${name}-${version}-py3-none-any.whl`,
+    metadata: `Name: ${name}\nVersion: ${version}\n`,
+    bytes: { abort: async () => {} } as never,
+  };
+}
+
+const hashOf = (text: string) => createHash('sha256').update(text).digest('hex');
+
+test('a wheel is built once for what its build can read, and for each user', async () => {
+  const world = startWorld();
+  const [first] = await world.build('ann');
+  const [second] = await world.build('ann');
+  assert.equal(world.runs.length, 1);
+  assert.deepEqual(second, first);
+  assert.deepEqual(
+    world.runs[0]?.files.map(({ fileName }) => fileName.split('-')[0]),
+    ['docopt', 'pip', 'setuptools', 'wheel'],
+  );
+  let last = 1;
+  const isNew = async (what: string, owner: string | undefined, source = docopt) => {
+    const [wheel] = await world.build(owner, source);
+    last += 1;
+    assert.equal(world.runs.length, last, what);
+    assert.notEqual(wheel?.url, first?.url, what);
+  };
+  await isNew('another user', 'ben');
+  await isNew('a stranger', undefined);
+  const { source } = docopt;
+  await isNew('another archive', 'ann', {
+    ...docopt,
+    source: { ...source, sha256: 'd'.repeat(64) },
+  });
+  await isNew('another address', 'ann', {
+    ...docopt,
+    source: { ...source, url: 'https://example.com/docopt-0.6.2.tar.gz' },
+  });
+  world.setuptools = 'e'.repeat(64);
+  await isNew('another wheel that the build requires', 'ann');
+  world.layer = 'sha256:other';
+  await isNew('another package of Conda', 'ann');
+  world.baseDigest = 'sha256:other';
+  await isNew('another base image', 'ann');
+});
+
+test('images that begin together share a build', async () => {
+  const world = startWorld();
+  const all = await Promise.all([world.build('ann'), world.build('ann'), world.build('ann')]);
+  assert.equal(world.runs.length, 1);
+  assert.equal(new Set(all.map(([wheel]) => wheel?.url)).size, 1);
+});
+
+test('a build begins again with what it has missed, and not for ever', async () => {
+  const world = startWorld(({ files }) =>
+    files.some(({ fileName }) => fileName.startsWith('cython'))
+      ? wheelOf('docopt', '0.6.2')
+      : { missing: ['Cython>=3', 'setuptools'] },
+  );
+  await world.build('ann');
+  assert.equal(world.runs.length, 2);
+  await world.build('ann');
+  assert.equal(world.runs.length, 2);
+
+  const never = startWorld(() => ({ missing: ['setuptools'] }));
+  await assert.rejects(
+    never.build('ann'),
+    /requires packages that it cannot have: setuptools\. Ask for a version with a wheel$/,
+  );
+  assert.equal(never.runs.length, 1);
+  let count = 0;
+  const endless = startWorld(() => ({ missing: [`more${count++}`] }));
+  await assert.rejects(endless.build('ann'), /requires packages that it cannot have/);
+  assert.equal(endless.runs.length, 5);
+  for (const line of ['/etc', '--find-links /etc', 'six @ file:///etc', 'git+https://x/y']) {
+    const harmful = startWorld(() => ({ missing: [line] }));
+    await assert.rejects(harmful.build('ann'), /which is not the name of a project/, line);
+    assert.equal(harmful.runs.length, 1);
+  }
+});
+
+test('a plan has the wheels that exist, and builds none', async () => {
+  const world = startWorld();
+  const planned = async () => (await world.plan('ann')).map(mustBuild);
+  assert.deepEqual(await planned(), [true]);
+  await world.build('ann');
+  assert.deepEqual(await planned(), [false]);
+  assert.deepEqual((await world.plan('ben')).map(mustBuild), [true]);
+  world.unmade = [{}];
+  assert.deepEqual(await planned(), [true]);
+  assert.equal(world.runs.length, 1);
+});
+
+test('nothing runs where no builder may be used, and a wheel that is here needs none', async () => {
+  const world = startWorld();
+  world.before = async () => {
+    throw new Error('no builder');
+  };
+  await assert.rejects(world.build('ann'), /no builder/);
+  assert.equal(world.runs.length, 0);
+  world.before = async () => {};
+  await world.build('ann');
+  world.before = async () => {
+    throw new Error('no builder');
+  };
+  await world.build('ann');
+  assert.equal(world.runs.length, 1);
+});
