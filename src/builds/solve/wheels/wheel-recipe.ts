@@ -37,6 +37,56 @@ with zipfile.ZipFile(pip) as archive:
     archive.extractall(here + "/pip")
 [source] = glob.glob(given + "/*.tar.gz") + glob.glob(given + "/*.zip")
 
+def required():
+    sys.path.insert(0, here + "/pip")
+    try:
+        import tomllib
+    except ImportError:
+        from pip._vendor import tomli as tomllib
+    import tarfile
+
+    def read():
+        if source.endswith(".zip"):
+            with zipfile.ZipFile(source) as archive:
+                for name in archive.namelist():
+                    if re.fullmatch(r"[^/]+/pyproject\\.toml", name):
+                        return archive.read(name)
+            return b""
+        with tarfile.open(source) as archive:
+            for member in archive:
+                if member.isfile() and re.fullmatch(r"(\\./)?[^/]+/pyproject\\.toml", member.name):
+                    return archive.extractfile(member).read()
+        return b""
+
+    try:
+        return tomllib.loads(read().decode("utf-8")).get("build-system", {}).get("requires", [])
+    except Exception as problem:
+        print("pyproject.toml cannot be read:", problem)
+        return []
+
+
+def report(missing):
+    with open(out + "/${missingName}", "w") as file:
+        json.dump(sorted(missing.union(declared))[:100], file)
+    print("The build requires", ", ".join(sorted(missing)))
+    sys.exit(0)
+
+
+def plain(name):
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+# pip names one after the other, and takes seconds for each. It also knows which markers hold.
+declared = [one for one in required() if isinstance(one, str)]
+here_already = {plain(os.path.basename(one).split("-")[0]) for one in glob.glob(given + "/*.whl")}
+absent = {
+    one
+    for one in declared
+    if ";" not in one and plain(re.match(r"[\\w.-]*", one).group()) not in here_already
+}
+if absent:
+    report(absent)
+
 environment = {
     name: value
     for name, value in os.environ.items()
@@ -66,41 +116,8 @@ for line in iter(lambda: process.stdout.readline(65536), b""):
         missing.add(found.group(1))
 code = process.wait()
 
-
-def declared():
-    sys.path.insert(0, here + "/pip")
-    try:
-        import tomllib
-    except ImportError:
-        from pip._vendor import tomli as tomllib
-    import tarfile
-
-    def read():
-        if source.endswith(".zip"):
-            with zipfile.ZipFile(source) as archive:
-                for name in archive.namelist():
-                    if re.fullmatch(r"[^/]+/pyproject\\.toml", name):
-                        return archive.read(name)
-            return b""
-        with tarfile.open(source) as archive:
-            for member in archive:
-                if member.isfile() and re.fullmatch(r"(\\./)?[^/]+/pyproject\\.toml", member.name):
-                    return archive.extractfile(member).read()
-        return b""
-
-    try:
-        return tomllib.loads(read().decode("utf-8")).get("build-system", {}).get("requires", [])
-    except Exception as problem:
-        print("pyproject.toml cannot be read:", problem)
-        return []
-
-
 if code != 0 and missing:
-    names = [one for one in declared() if isinstance(one, str)]
-    with open(out + "/${missingName}", "w") as file:
-        json.dump(sorted(missing.union(names))[:100], file)
-    print("The build requires", ", ".join(sorted(missing)))
-    sys.exit(0)
+    report(missing)
 if code != 0:
     sys.exit(code if 0 < code < 126 else 1)
 
