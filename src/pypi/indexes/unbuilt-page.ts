@@ -37,6 +37,7 @@ export function unbuiltPage(
   const wheels = read.files.map(({ filename }) => filename).filter(name => name.endsWith('.whl'));
   const names = new Set(wheels);
   const sources = new Map<string, SourceFile>();
+  const madeOf = new Map(built.map(one => [projectVersion(one.version), one]));
   const added = read.files.flatMap(file => {
     const written = versionOfSource(file.filename, project);
     const version = written === undefined ? undefined : projectVersion(written);
@@ -46,9 +47,9 @@ export function unbuiltPage(
     // pip prefers .tar.gz, of which each version has one at most.
     const isBetter = !sources.has(version) || fileName.endsWith('.tar.gz');
     if (hashes.sha256 !== undefined && isBetter) sources.set(version, source);
-    const made = built.find(
-      one => projectVersion(one.version) === version && one.source.fileName === fileName,
-    );
+    const made = madeOf.get(version);
+    // A stand-in of the other archive of the version could have the name of the wheel, or come before it.
+    if (made !== undefined && made.source.fileName !== fileName) return [];
     const filename =
       made?.fileName ?? `${project.replaceAll('-', '_')}-${written}-py3-none-any.whl`;
     if (names.has(filename)) return [];
