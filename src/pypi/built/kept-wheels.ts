@@ -9,7 +9,7 @@ import type { BuiltWheel } from '../wheel-file.ts';
 export interface KeptWheels {
   /** Returns the wheel that was built for a key, and counts it as used; undefined where none is here. */
   find(key: string): Promise<BuiltWheel | undefined>;
-  /** Keeps a wheel whose bytes are written. Resolves when it would survive a power failure. */
+  /** Keeps a wheel whose bytes are written, and removes them when that fails. Resolves when it would survive a power failure. */
   keep(
     key: string,
     wheel: Omit<BuiltWheel, 'url' | 'sha256' | 'size'>,
@@ -63,14 +63,19 @@ export function createKeptWheels({ content, cachedBlobs, rows }: KeptWheelsDeps)
     find,
 
     async keep(key, facts, bytes) {
-      const { size } = bytes;
-      await cachedBlobs.adopt(bytes.digest());
-      const digest = await bytes.commit();
-      if (!(await content.claim(digest))) throw goneMeanwhile();
-      const sha256 = digest.slice('sha256:'.length);
-      const wheel = { ...facts, url: `${scheme}${key}`, sha256, size };
-      await enter(key, digest, size, { wheel });
-      return wheel;
+      try {
+        const { size } = bytes;
+        await cachedBlobs.adopt(bytes.digest());
+        const digest = await bytes.commit();
+        if (!(await content.claim(digest))) throw goneMeanwhile();
+        const sha256 = digest.slice('sha256:'.length);
+        const wheel = { ...facts, url: `${scheme}${key}`, sha256, size };
+        await enter(key, digest, size, { wheel });
+        return wheel;
+      } catch (error) {
+        await bytes.abort();
+        throw error;
+      }
     },
 
     async requirementsOf(key) {
@@ -83,16 +88,19 @@ export function createKeptWheels({ content, cachedBlobs, rows }: KeptWheelsDeps)
       enter(key, `sha256:${sha256}` as Digest, size, { requirements }),
 
     fetching: fetch => async (wanted, signal, onReceived) => {
-      const { url } = wanted;
+      const { url, sha256 } = wanted;
       if (!url.startsWith(scheme)) return fetch(wanted, signal, onReceived);
-      const wheel = await find(url.slice(scheme.length));
-      if (wheel === undefined || wheel.sha256 !== wanted.sha256) throw goneMeanwhile();
-      const file = await content.lease(`sha256:${wheel.sha256}` as Digest);
+      const known = await find(url.slice(scheme.length));
+      if (known === undefined || sha256 === undefined) throw goneMeanwhile();
+      // Another build of the same may have replaced the row since: few compilers give the same bytes twice.
+      const digest = `sha256:${sha256}` as Digest;
+      if (!(await claim(digest))) throw goneMeanwhile();
+      const file = await content.lease(digest);
       if (!file) throw goneMeanwhile();
       return {
         path: file.path,
-        size: wheel.size ?? 0,
-        sha256: wheel.sha256,
+        size: (await content.size(digest)) ?? 0,
+        sha256,
         [Symbol.asyncDispose]: () => file[Symbol.asyncDispose](),
       };
     },
