@@ -13,8 +13,8 @@ export interface TempDir extends AsyncDisposable {
   remove(): Promise<void>;
 }
 
-export async function makeTempDir(purpose: string): Promise<TempDir> {
-  const path = await mkdtemp(join(tmpdir(), `sluice-${purpose}-`));
+export async function makeTempDir(purpose: string, parent = tmpdir()): Promise<TempDir> {
+  const path = await mkdtemp(join(parent, `sluice-${purpose}-`));
   sweepAtEnd(path);
   const remove = () => rm(path, { recursive: true, force: true, maxRetries: 5 });
   return {
