@@ -151,7 +151,7 @@ suite('the lead is handed over', () => {
     await replicas.start(leads);
   });
 
-  /** A push of a blob in one request, of which half is sent. */
+  /** A push of a blob in one request, of which half has passed the server: more than the buffers of connections hold. */
   const beginPush = async (at: Sluice, bytes: Buffer) => {
     const sent = request(`${at.url}/v2/team/slow/blobs/uploads/?digest=${digestOf(bytes)}`, {
       ...{ method: 'POST', agent: false },
@@ -181,7 +181,7 @@ suite('the lead is handed over', () => {
       beginSlowly(follower, relayed),
       beginSlowly(leader),
     ]);
-    const bytes = randomBytes(8 * 1024 ** 2);
+    const bytes = randomBytes(32 * 1024 ** 2);
     const pushing = await beginPush(follower, bytes);
     const end = ended(leader);
     leader.process.kill('SIGTERM');
@@ -198,7 +198,7 @@ suite('the lead is handed over', () => {
     // Now the other one leads, and is killed.
     const next = server(leads);
     const [own, through] = await Promise.all([beginSlowly(next), beginSlowly(next, relayed)]);
-    const other = randomBytes(8 * 1024 ** 2);
+    const other = randomBytes(32 * 1024 ** 2);
     const failing = await beginPush(next, other);
     await follower.kill();
     await assert.rejects(through.finish(), { code: 'ECONNRESET' });
