@@ -19,6 +19,7 @@ export {
 export { createWheelThreads } from './layers/wheel-threads.ts';
 export { readPythonLock } from './locks/read-python-lock.ts';
 export { projectVersion } from './project-version.ts';
+export { packagesOfProjects } from './solving/installed-projects.ts';
 export {
   createPythonSolver,
   type PythonSolver,

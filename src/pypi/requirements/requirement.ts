@@ -82,7 +82,12 @@ export function readPipLine(text: string): PipLine {
   const isPlain = extras.every(extra => /^[A-Za-z0-9][A-Za-z0-9._-]*$/.test(extra));
   const isMarker = markerGrammar.test(marker) && !marker.includes('--');
   const isWhole = versions !== undefined && (semicolon < 0 || isMarker);
-  if (!isPlain || !isWhole) return builder(`the requirement of pip for ${name}`);
+  if (!isPlain || !isWhole) {
+    const [, option] = optionBehind.exec(line) ?? [];
+    // pip ignores it there.
+    if (option !== undefined) return builder(`the option ${option} behind the requirement ${name}`);
+    return builder(`the requirement of pip for ${name}`);
+  }
   return {
     kind: 'project',
     name: projectName(name),
@@ -93,6 +98,7 @@ export function readPipLine(text: string): PipLine {
   };
 }
 
+const optionBehind = / (--[a-z]{1,20}(?:-[a-z]{1,20}){0,4})(?:[ =]|$)/;
 const indexOption = /^(--extra-index-url|--index-url|-i)(?:=| {1,9})(\S{1,1000})$/;
 
 /** Returns the index of an option line; undefined for another line, and for an address that could be read in two ways. */

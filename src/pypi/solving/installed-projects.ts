@@ -49,17 +49,25 @@ const otherNames: Readonly<Record<string, readonly string[]>> = {
  * not say which projects it has: a package that requires Python has the one of its own name, except for some known ones.
  */
 export function installedProjects(packages: readonly CondaPackage[]): ReadonlyMap<string, string> {
-  const found = new Map<string, string>();
-  for (const { name, version, depends, record } of packages) {
-    const isPython =
-      record?.noarch === 'python' ||
-      depends.some(spec => /^(?:python|python_abi)(?: |$)/.test(spec));
-    const isListed = Object.hasOwn(otherNames, name);
-    if ((!isPython && !isListed) || name === 'python_abi') continue;
-    if (projectVersion(version) === undefined) continue;
-    for (const project of isListed ? (otherNames[name] ?? []) : [name]) {
-      found.set(projectName(project), version.replace(/^v/, ''));
-    }
-  }
-  return found;
+  return new Map(
+    packages.flatMap(one =>
+      projectsOf(one).map(project => [project, one.version.replace(/^v/, '')] as const),
+    ),
+  );
+}
+
+/** Returns the package of Conda that installs each Python project. */
+export function packagesOfProjects(
+  packages: readonly CondaPackage[],
+): ReadonlyMap<string, CondaPackage> {
+  return new Map(packages.flatMap(one => projectsOf(one).map(project => [project, one] as const)));
+}
+
+function projectsOf({ name, version, depends, record }: CondaPackage): readonly string[] {
+  const isPython =
+    record?.noarch === 'python' || depends.some(spec => /^(?:python|python_abi)(?: |$)/.test(spec));
+  const isListed = Object.hasOwn(otherNames, name);
+  if ((!isPython && !isListed) || name === 'python_abi') return [];
+  if (projectVersion(version) === undefined) return [];
+  return (isListed ? (otherNames[name] ?? []) : [name]).map(projectName);
 }

@@ -28,6 +28,7 @@ import {
   oldestMinor,
   type UnbuiltProject,
   UvFailed,
+  unusableIn,
   WheelsMissing,
 } from './solve-failures.ts';
 
@@ -195,7 +196,10 @@ async function allMissing(
     } catch (error) {
       if (signal.aborted) throw error;
       // One without a solution has none after a build either, but what failed first says which package to look at.
-      if (!(error instanceof WheelsMissing)) break;
+      if (!(error instanceof WheelsMissing)) {
+        if (error instanceof NoPythonSolution && first.otherwise) return first.otherwise;
+        break;
+      }
       const names = new Set(error.projects.map(({ name }) => name));
       known = [...known.filter(({ name }) => !names.has(name)), ...error.projects];
     }
@@ -376,9 +380,16 @@ function unsolved(problem: string, { installed, opened, indexes, target }: Looke
     ofConda === ''
       ? ''
       : ` These packages are from Conda: ${ofConda}. Ask Conda for versions that fit, or pip for other ones.`;
-  return new NoPythonSolution(
+  const refusal = new NoPythonSolution(
     `The Python packages have no solution. ${problem.replace(noSolution, '')}${note}${placesNote(words, { opened, indexes })}`.trim(),
     olderPythonIn(problem, minorOf(target)),
+  );
+  // The versions that would do may have source distributions alone.
+  const unusable = refusal.olderPython === undefined ? unusableIn(problem) : [];
+  if (unusable.length === 0) return refusal;
+  return new WheelsMissing(
+    unusable.map(name => ({ name })),
+    refusal,
   );
 }
 

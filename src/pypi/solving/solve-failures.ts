@@ -1,5 +1,5 @@
 import { Fault } from '../../foundation/fault.ts';
-import type { SourceFile } from '../wheel-file.ts';
+import { projectName, type SourceFile } from '../wheel-file.ts';
 
 /** A package that has no wheel for the Python and system of an image. */
 export interface UnbuiltProject {
@@ -15,10 +15,13 @@ export interface UnbuiltProject {
 /** Requirements whose packages have no wheel: they must be built. */
 export class WheelsMissing extends Error {
   readonly projects: readonly UnbuiltProject[];
+  /** What is wrong if these packages, built, give no solution either; undefined for what says nothing about that. */
+  readonly otherwise: NoPythonSolution | undefined;
 
-  constructor(projects: readonly UnbuiltProject[]) {
+  constructor(projects: readonly UnbuiltProject[], otherwise?: NoPythonSolution) {
     super(`no wheels of ${projects.map(({ name }) => name).join(', ')}`);
     this.projects = projects;
+    this.otherwise = otherwise;
   }
 }
 
@@ -45,6 +48,14 @@ export class UvFailed extends Error {
     this.reason = reason;
     this.words = words;
   }
+}
+
+const unusable = /([A-Za-z0-9][A-Za-z0-9._-]{0,200})(?:[<>=!~][^ ]{0,200})? has no usable wheels/g;
+
+/** Returns the projects that an explanation of uv says have versions without a wheel. */
+export function unusableIn(explanation: string): readonly string[] {
+  const names = [...explanation.matchAll(unusable)].map(([, name = '']) => projectName(name));
+  return [...new Set(names)].sort();
 }
 
 const abiTag = /`cp3(\d{1,2})`/g;

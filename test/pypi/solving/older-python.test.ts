@@ -1,7 +1,7 @@
-/** The older Python that an explanation of uv says packages are for. */
+/** What an explanation of uv says of packages without a wheel. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { olderPythonIn } from '../../../src/pypi/solving/solve-failures.ts';
+import { olderPythonIn, unusableIn } from '../../../src/pypi/solving/solve-failures.ts';
 
 test('the newest older Python of an explanation is found', () => {
   const cases: readonly (readonly [string, string | undefined])[] = [
@@ -20,4 +20,12 @@ test('the newest older Python of an explanation is found', () => {
     ['Because there is no version of six==1.99 and you require six==1.99', undefined],
   ];
   for (const [words, expected] of cases) assert.equal(olderPythonIn(words, 13), expected, words);
+});
+
+test('the projects whose versions have source distributions alone are found', () => {
+  // Words of uv 0.13.9 about azureml-defaults with Python 3.6.
+  const words =
+    'Because wrapt>=1.11.1,<=1.12.0 has no usable wheels and inference-schema<=1.2.0 depends on wrapt==1.11.1, we can conclude that inference-schema<=1.2.0 cannot be used. And because zope.interface has no usable wheels';
+  assert.deepEqual(unusableIn(words), ['wrapt', 'zope-interface']);
+  assert.deepEqual(unusableIn('Because there is no version of six==1.99'), []);
 });

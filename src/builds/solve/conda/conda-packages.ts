@@ -59,6 +59,8 @@ interface NamedLock {
 interface CondaSolveOptions extends SolveOptions {
   /** The Python that packages of pip bring. Default: the newest. */
   readonly python?: string | undefined;
+  /** Match specifications beside those of an environment. Default: none. */
+  readonly pinned?: readonly string[] | undefined;
 }
 
 /**
@@ -70,7 +72,7 @@ export async function findCondaPackages(
   { wanted, channels, options: { basePackages } }: CondaSource,
   system: CondaSystem,
   deps: CondaPackagesDeps,
-  { python = 'python', ...options }: CondaSolveOptions,
+  { python = 'python', pinned = [], ...options }: CondaSolveOptions,
 ): Promise<FoundPackages> {
   const solve = async (specs: readonly string[], locked?: readonly CondaPackage[]) => {
     const request = { specs, channels, ...system, locked };
@@ -125,7 +127,7 @@ export async function findCondaPackages(
     const isBare = named.includes('python');
     const isPythonFree = pip.length > 0 && (!hasPython || isBare);
     const others = named.filter(spec => spec !== 'python');
-    const specs = isPythonFree ? [...others, python] : named;
+    const specs = [...(isPythonFree ? [...others, python] : named), ...pinned];
     const replaced = new Set(given.map(({ name }) => name));
     const solved = specs.length === 0 ? [] : await solve(specs);
     const packages = [...solved.filter(({ name }) => !replaced.has(name)), ...given];

@@ -3,6 +3,7 @@ import { NoPythonSolution, type WheelFile } from '../../../pypi/index.ts';
 import type { CondaSource } from '../../recipe/conda/conda-source.ts';
 import { BuilderRequired } from './builder-required.ts';
 import { type CondaPackagesDeps, type CondaSystem, findCondaPackages } from './conda-packages.ts';
+import { pinnedByPip } from './pinned-by-pip.ts';
 import { findWheels, type PythonParts, type WheelOptions } from './python-packages.ts';
 
 /** The packages of Conda and the wheels of an image for one platform. */
@@ -15,8 +16,9 @@ export interface FittingPackages {
 const mostOlder = 3;
 
 /**
- * Returns the packages of Conda and the wheels beside them. A request that names no Python gets the newest one for which its packages of
- * pip have wheels. Where no Python has wheels of all, those for the newest one are built. Throws as its parts do, for the newest Python where no older one fits.
+ * Returns the packages of Conda and the wheels beside them. Where both name a package, Conda is solved again with the versions that
+ * pip allows. A request that names no Python gets the newest one for which its packages of pip have wheels. Where no Python has wheels
+ * of all, those for the newest one are built. Throws as its parts do, for the newest Python where no older one fits.
  */
 export async function findFitting(
   source: CondaSource,
@@ -24,22 +26,45 @@ export async function findFitting(
   deps: CondaPackagesDeps & PythonParts,
   options: WheelOptions,
 ): Promise<FittingPackages> {
-  const newest = await findCondaPackages(source, system, deps, options);
+  let newest = await findCondaPackages(source, system, deps, options);
   const { buildWheels, ...usual } = options;
   let found = newest;
   let first: unknown;
-  for (let tried = 0; ; tried += 1) {
+  let chosen: CondaChoices = {};
+  let older = 0;
+  for (;;) {
     try {
       return { packages: found.packages, wheels: await findWheels(found, system, deps, usual) };
     } catch (error) {
       // An index that is down is not an answer about a Python.
       if (!isAboutPython(error)) throw error;
       first ??= error;
-      const { olderPython: older } = error;
-      if (older === undefined || found.isPythonFree !== true || tried === mostOlder) break;
-      options.log(`The packages of pip have wheels for an older Python: solving with ${older}`);
-      const python = `python=${older}`;
-      const other = await findCondaPackages(source, system, deps, { ...usual, python }).catch(
+      const pinned = chosen.pinned === undefined ? pinnedByPip(found) : [];
+      if (error instanceof NoPythonSolution && pinned.length > 0) {
+        options.log(`Solving Conda again with the versions of pip: ${pinned.join(', ')}`);
+        const choices = { ...chosen, pinned };
+        const again = await findCondaPackages(source, system, deps, { ...usual, ...choices })
+          // The channels do not have these versions, or not together with the other packages.
+          .catch(() => undefined);
+        options.signal.throwIfAborted();
+        if (again !== undefined) {
+          found = again;
+          if (older === 0) newest = again;
+          chosen = choices;
+          // What is wrong now is something else.
+          first = undefined;
+          continue;
+        }
+        options.log('Conda has no solution with these versions');
+      }
+      const { olderPython } = error;
+      if (olderPython === undefined || found.isPythonFree !== true || older === mostOlder) break;
+      older += 1;
+      options.log(
+        `The packages of pip have wheels for an older Python: solving with ${olderPython}`,
+      );
+      chosen = { ...chosen, python: `python=${olderPython}` };
+      const other = await findCondaPackages(source, system, deps, { ...usual, ...chosen }).catch(
         problem => {
           if (options.signal.aborted) throw problem;
           // The channels do not have it, or not together with the other packages.
@@ -52,6 +77,12 @@ export async function findFitting(
   }
   if (buildWheels === undefined || !(first instanceof BuilderRequired)) throw first;
   return { packages: newest.packages, wheels: await findWheels(newest, system, deps, options) };
+}
+
+/** What packages of pip decide about those of Conda. */
+interface CondaChoices {
+  readonly python?: string;
+  readonly pinned?: readonly string[];
 }
 
 function isAboutPython(error: unknown): error is BuilderRequired | NoPythonSolution {
