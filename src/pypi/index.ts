@@ -19,6 +19,11 @@ export {
 export { createWheelThreads } from './layers/wheel-threads.ts';
 export { readPythonLock } from './locks/read-python-lock.ts';
 export { projectVersion } from './project-version.ts';
+export {
+  createProjectSearch,
+  type ProjectResult,
+  type ProjectSearch,
+} from './search/project-search.ts';
 export { packagesOfProjects } from './solving/installed-projects.ts';
 export {
   createPythonSolver,

@@ -220,6 +220,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
     platform,
     content,
     packageSearch: conda.packageSearch,
+    projectSearch: conda.projectSearch,
     previewLimiter: createLimiter('dry runs and searches'),
     operation: operationOf(config),
     figures: state.rows,

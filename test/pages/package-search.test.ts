@@ -8,6 +8,7 @@ import { eventually } from '../world/eventually.ts';
 import { freePort } from '../world/free-port.ts';
 import { startScriptedChannel } from '../world/scripted-channel.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
+import { requireUv } from '../world/tools.ts';
 import { checkLooks, startBrowser, type TestBrowser } from './browser-world.ts';
 
 const evilRecord = { name: 'evil', build: '0', build_number: 0, depends: [] };
@@ -71,8 +72,19 @@ suite('the search for packages', () => {
     put('/evil/noarch/repodata.json', evilData);
     put('/evil/channeldata.json', evilDescriptions);
     const names = ['conda-forge', 'bioconda', 'evil', 'missing'];
+    const wheel = (version: string) =>
+      `<a href="/files/samtools-${version}-py3-none-any.whl#sha256=${'a'.repeat(64)}">x</a>`;
+    const sources = '<a href="/files/samtools-3.0.tar.gz">x</a>';
+    served.files.set(
+      '/simple/samtools/',
+      Buffer.from(`<title>Links for samtools</title>${wheel('0.9')}${wheel('0.10')}${sources}`),
+    );
     sluice = await startSluice({
       config: {
+        builds: { uv: requireUv() },
+        pypi: {
+          'https://pypi.org/simple': { url: `${served.url}/simple`, allowPrivateAddress: true },
+        },
         channels: channelsAt({
           ...Object.fromEntries(names.map(name => [name, `${served.url}/${name}`])),
           down: `http://127.0.0.1:${await freePort()}/down`,
@@ -102,11 +114,41 @@ suite('the search for packages', () => {
     );
   });
 
+  test('the Python package of the name is beside those of Conda, without JavaScript too', async () => {
+    const pageOf = async (query: Record<string, string>) =>
+      (await fetch(search(sluice, query))).text();
+    const rowOf = (page: string) => page.split('<li>').find(row => row.includes('>PyPI<')) ?? '';
+    let row = '';
+    await eventually('the index has answered', async () => {
+      row = rowOf(await pageOf({ q: 'SamTools' }));
+      return row !== '';
+    });
+    assert.match(
+      row,
+      /value="pip:samtools".*3\.0 · no wheel.*name="versions" value="pip:samtools"/s,
+    );
+    const versions = await pageOf({ versions: 'pip:samtools' });
+    const values = [...versions.matchAll(/name="add" value="([^"]+)"/g)].map(([, it]) => it);
+    assert.deepEqual(values, ['pip:samtools==3.0', 'pip:samtools==0.10', 'pip:samtools==0.9']);
+    assert.match(versions, /PyPI · no wheel: requires a builder/);
+    assert.equal(rowOf(await pageOf({ q: 'samtool' })), '', 'a part of a name');
+    // A package of Conda stays beside one of PyPI with the same name, and another version replaces the first.
+    const form = new URLSearchParams({ by: 'packages', add: 'pip:samtools==0.9' });
+    for (const one of ['samtools', 'pip:samtools==0.10', 'pip:idna']) form.append('package', one);
+    const answer = await fetch(`${sluice.url}/`, {
+      method: 'POST',
+      body: form,
+      redirect: 'manual',
+    });
+    const chosen = new URL(answer.headers.get('location') ?? '', sluice.url).searchParams;
+    assert.deepEqual(chosen.getAll('package'), ['samtools', 'pip:idna', 'pip:samtools==0.9']);
+  });
+
   test('the arrow keys go through what was found, and back to the field', async () => {
     await using tab = await browser.open();
     const { page } = tab;
     await page.goto(search(sluice, { q: 'samtools' }));
-    await page.getByRole('button', { name: 'Add samtools' }).waitFor();
+    await page.getByRole('button', { name: 'Add samtools', exact: true }).waitFor();
     await page.getByRole('searchbox').fill('sam');
     await page.locator('.matches li').nth(2).waitFor();
     const focused = (number: number) =>
@@ -153,7 +195,7 @@ suite('the search for packages', () => {
     const { page } = tab;
     await page.goto(search(other, { channels: 'bioconda slow' }));
     await page.getByRole('searchbox', { name: 'Packages' }).pressSequentially('samtools');
-    await page.getByRole('button', { name: 'Add samtools' }).waitFor();
+    await page.getByRole('button', { name: 'Add samtools', exact: true }).waitFor();
     await page.getByText('fetching the list of packages of slow').waitFor();
     await using plain = await browser.open({ javaScript: false });
     await plain.page.goto(search(other, { channels: 'bioconda slow', q: 'samtools' }));
@@ -219,7 +261,7 @@ suite('the search for packages', () => {
     // A search answers after a second, with what it has by then.
     await eventually('each channel has answered', async () => {
       await page.goto(search(sluice, { channels, q: 'samtools' }));
-      await page.getByRole('button', { name: 'Add samtools' }).waitFor();
+      await page.getByRole('button', { name: 'Add samtools', exact: true }).waitFor();
       sentences = await page.locator('#found .failure').allTextContents();
       return sentences.length === 3;
     });

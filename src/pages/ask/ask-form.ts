@@ -127,7 +127,14 @@ export function withoutPackage(form: AskForm, removed: string): AskForm {
   return { ...form, packages: form.packages.filter(one => one !== removed) };
 }
 
+/** Returns the name of a Python package, as `pip:name` in the form; undefined for another package. */
+export function projectIn(text: string): string | undefined {
+  return /^pip:([\w.-]+)/.exec(text)?.[1];
+}
+
 function nameIn(text: string): string {
+  const project = projectIn(text);
+  if (project !== undefined) return `pip:${project.toLowerCase()}`;
   return /^(?:.+::)?([\w.-]+)/.exec(text)?.[1]?.toLowerCase() ?? text;
 }
 

@@ -12,6 +12,7 @@ import {
   rateFor,
 } from '../../http/index.ts';
 import { containerRequestSchema, parseBody } from '../../http/route/index.ts';
+import type { ProjectSearch } from '../../pypi/index.ts';
 import {
   type Accepted,
   type Caller,
@@ -19,12 +20,20 @@ import {
   isToBeMade,
   type Submission,
 } from '../../request/index.ts';
-import { type AskForm, channelsIn, type FormProblem, isEmptyForm, problemOf } from './ask-form.ts';
+import {
+  type AskForm,
+  channelsIn,
+  type FormProblem,
+  isEmptyForm,
+  problemOf,
+  projectIn,
+} from './ask-form.ts';
 import type { Found, PlanView } from './ask-results.ts';
 
 export interface AskDeps extends AcceptRequestDeps, Pick<ApiBasis, 'gate' | 'limiter' | 'rates'> {
   readonly dryRun: DryRun;
   readonly packageSearch: PackageSearch;
+  readonly projectSearch: ProjectSearch;
   /** Counts dry runs and searches of people who fill in the form, apart from requests. */
   readonly previewLimiter: Limiter;
 }
@@ -85,7 +94,12 @@ export async function foundFor(form: AskForm, asking: Asking, deps: AskDeps): Pr
     const written = channelsIn(form).map(channel => readChannel('packages.channels', channel));
     const channels = orderedChannels(written);
     return await preview(asking, deps, async (signal): Promise<Found> => {
-      const { packageSearch } = deps;
+      const { packageSearch, projectSearch } = deps;
+      const project = projectIn(name);
+      if (project !== undefined) {
+        const result = await projectSearch.find(project, signal);
+        return { kind: 'projectVersions', name: project, result };
+      }
       if (name === '' && text.length < shortestSearch) {
         packageSearch.prepare(channels);
         return { kind: 'nothing' };
@@ -94,8 +108,11 @@ export async function foundFor(form: AskForm, asking: Asking, deps: AskDeps): Pr
         const result = await packageSearch.versions(name, channels, signal);
         return { kind: 'versions', name, result };
       }
-      const result = await packageSearch.search(text, channels, signal);
-      return { kind: 'packages', text, result };
+      const [result, python] = await Promise.all([
+        packageSearch.search(text, channels, signal),
+        projectSearch.find(projectIn(text) ?? text, signal),
+      ]);
+      return { kind: 'packages', text, result, python };
     });
   } catch (error) {
     return { kind: 'problem', text: problemIn(error, form).text };

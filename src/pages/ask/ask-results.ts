@@ -5,6 +5,7 @@ import {
   type VersionsResult,
 } from '../../conda/index.ts';
 import { namedArchitectures } from '../../oci/naming.ts';
+import type { ProjectResult } from '../../pypi/index.ts';
 import type { Forecast } from '../../request/index.ts';
 import { byteText, countText, type Html, html, shortDigest, shownText } from '../frame/html.ts';
 import type { FormProblem } from './ask-form.ts';
@@ -125,7 +126,14 @@ ${packages.length > shownPackages && html`<p class="minor">${countText(packages.
 export type Found =
   | { readonly kind: 'nothing' }
   | { readonly kind: 'problem'; readonly text: string }
-  | { readonly kind: 'packages'; readonly text: string; readonly result: SearchResult }
+  | {
+      readonly kind: 'packages';
+      readonly text: string;
+      readonly result: SearchResult;
+      /** The package of PyPI with this name. */
+      readonly python: ProjectResult;
+    }
+  | { readonly kind: 'projectVersions'; readonly name: string; readonly result: ProjectResult }
   | { readonly kind: 'versions'; readonly name: string; readonly result: VersionsResult };
 
 const longestSummary = 200;
@@ -152,7 +160,9 @@ export function foundPieces(found: Found): Html {
     case 'problem':
       return html`<p class="failure">${found.text}</p>`;
     case 'packages':
-      return packageRows(found.text, found.result);
+      return packageRows(found.text, found.result, found.python);
+    case 'projectVersions':
+      return projectRows(found.name, found.result);
     case 'versions':
       return versionRows(found.name, found.result);
   }
@@ -160,27 +170,39 @@ export function foundPieces(found: Found): Html {
 
 /** Returns true for a search that finds more a little later. */
 export function isSearchLate(found: Found): boolean {
-  const hasResults = found.kind === 'packages' || found.kind === 'versions';
-  return hasResults && found.result.failures.late.length > 0;
+  switch (found.kind) {
+    case 'packages':
+      return found.result.failures.late.length > 0 || found.python.isLate;
+    case 'versions':
+      return found.result.failures.late.length > 0;
+    case 'projectVersions':
+      return found.result.isLate;
+    default:
+      return false;
+  }
 }
 
-function packageRows(text: string, result: SearchResult): Html {
+function packageRows(text: string, result: SearchResult, python: ProjectResult): Html {
   const { packages, total, failures, isDescribing } = result;
+  // Beside the package of Conda with the same name, which needs no other index.
+  const isSame = packages[0] !== undefined && packages[0].name === python.project?.name;
+  const kind = python.project === undefined ? 'package' : 'package of Conda';
   const count =
     total === 0
       ? failures.late.length === 0 &&
-        html`No package ${failures.problems.length > 0 && 'of a channel that could be read '}has “${text}” in its name.`
+        html`No ${kind} ${failures.problems.length > 0 && 'of a channel that could be read '}has “${text}” in its name.`
       : total > packages.length
         ? html`The best ${packages.length} of ${total >= mostCounted ? 'more than ' : ''}${countText(total)} matches:`
         : html`${countText(total)} ${total === 1 ? 'match' : 'matches'}:`;
   return html`${failureLines(failures)}<p class="hint" role="status">${count}</p>
-<ul class="matches"${isDescribing && html` data-more`}>${packages.map(
-    ({ name, channels, subdirs, about }) => html`<li>
+${indexLines(python)}
+<ul class="matches"${isDescribing && html` data-more`}>${isSame ? '' : projectRow(python)}${packages.map(
+    ({ name, channels, subdirs, about }, at) => html`<li>
 <button class="quiet add" name="add" value="${name}" aria-label="Add ${name}"><span aria-hidden="true">+</span> ${name}</button>
 <span class="about">${about && html`<span>${shownText(about.summary, longestSummary)}</span>`}
 <span class="minor">${about?.version !== undefined && html`${about.version} · `}${channels.join(', ')} · ${platformsText(subdirs)}</span></span>
 <button class="quiet" name="versions" value="${name}" aria-label="Versions of ${name}">Versions</button>
-</li>`,
+</li>${isSame && at === 0 && projectRow(python)}`,
   )}</ul>`;
 }
 
@@ -202,6 +224,42 @@ ${about && html`<p class="hint">${shownText(about.summary, longestSummary)}</p>`
 <span class="about minor">${channel} · ${platformsText(subdirs)}${size !== undefined && html` · ${byteText(size)}`}</span>
 </li>`;
   })}</ul>`;
+}
+
+/** Returns the row of a Python package beside those of Conda. */
+function projectRow({ project }: ProjectResult): Html {
+  const [newest] = project?.versions ?? [];
+  if (project === undefined || newest === undefined) return html``;
+  const spec = `pip:${project.name}`;
+  return html`<li>
+<button class="quiet add" name="add" value="${spec}" aria-label="Add ${project.name} of PyPI"><span aria-hidden="true">+</span> ${project.name}</button>
+<span class="about"><span><span class="badge">PyPI</span> Python package</span>
+<span class="minor">${newest.version}${!newest.hasWheel && ' · no wheel'}</span></span>
+<button class="quiet" name="versions" value="${spec}" aria-label="Versions of ${project.name} of PyPI">Versions</button>
+</li>`;
+}
+
+function projectRows(name: string, result: ProjectResult): Html {
+  const { project, isLate, problem } = result;
+  if (project === undefined) {
+    const isMissing = !isLate && problem === undefined;
+    return html`${indexLines(result)}${isMissing && html`<p class="hint" role="status">PyPI has no package ${name}.</p>`}`;
+  }
+  const { versions, hasMore } = project;
+  const number = versions.length;
+  return html`<p class="hint" role="status">${hasMore && 'The newest '}${number} ${number === 1 ? 'version' : 'versions'} of <strong>${project.name}</strong> <span class="badge">PyPI</span>:</p>
+<ul class="matches">${versions.map(({ version, hasWheel }) => {
+    const spec = `pip:${project.name}==${version}`;
+    return html`<li>
+<button class="quiet add" name="add" value="${spec}" aria-label="Add ${spec}"><span aria-hidden="true">+</span> ${version}</button>
+<span class="about minor">PyPI${!hasWheel && ' · no wheel: requires a builder'}</span>
+</li>`;
+  })}</ul>`;
+}
+
+function indexLines({ problem, isLate }: ProjectResult): Html {
+  return html`${problem !== undefined && html`<p class="hint">PyPI could not be searched: ${problem}</p>`}
+${isLate && html`<p class="hint" data-late>This server is asking PyPI for a package of this name.</p>`}`;
 }
 
 function platformsText(subdirs: readonly string[]): string {

@@ -1,13 +1,16 @@
 import { Worker } from 'node:worker_threads';
 import { Fault } from '../../foundation/fault.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
+import type { ProjectVersion } from '../search/versions-in-page.ts';
 import { PageProblem, type SentPage } from './index-page.ts';
-import type { PageAnswer } from './page-worker.ts';
+import type { PageAnswer, PageOrder } from './page-worker.ts';
 
 /** Rewrites pages of indexes on a thread: a large page takes longer than the event loop may be held. */
 export interface PageThread {
   /** Returns the page for the solver. Throws {@link PageProblem}, and a `Fault` for a page that takes too long. */
   rewrite(sent: SentPage): Promise<Uint8Array>;
+  /** Returns the newest versions on a rewritten page. Throws as `rewrite` does. */
+  versions(kept: Uint8Array): Promise<readonly ProjectVersion[]>;
   close(): Promise<void>;
 }
 
@@ -29,7 +32,7 @@ export function createPageThread(): PageThread {
     await ended?.terminate();
   };
 
-  const answerTo = async (sent: SentPage): Promise<PageAnswer> => {
+  const answerTo = async (order: PageOrder): Promise<PageAnswer> => {
     clearTimeout(idle);
     thread ??= startThread();
     const running = thread;
@@ -37,7 +40,7 @@ export function createPageThread(): PageThread {
     count += 1;
     const id = count;
     const { promise, resolve, reject } = Promise.withResolvers<PageAnswer>();
-    const failed = () => reject(tooLarge(sent));
+    const failed = () => reject(tooLarge(order));
     const timer = setTimeout(failed, longestMs);
     const onMessage = (answer: PageAnswer) => {
       if (answer.id === id) resolve(answer);
@@ -45,7 +48,7 @@ export function createPageThread(): PageThread {
     running.on('message', onMessage);
     running.on('error', failed);
     running.on('exit', failed);
-    running.postMessage({ id, sent });
+    running.postMessage({ id, order });
     try {
       return await promise;
     } catch (error) {
@@ -66,9 +69,14 @@ export function createPageThread(): PageThread {
 
   return {
     async rewrite(sent) {
-      const answer = await turns.run(() => answerTo(sent));
-      if ('problem' in answer) throw new PageProblem(answer.problem);
-      return answer.page;
+      const answer = await turns.run(() => answerTo({ sent }));
+      if ('page' in answer) return answer.page;
+      throw new PageProblem('problem' in answer ? answer.problem : '');
+    },
+    async versions(kept) {
+      const answer = await turns.run(() => answerTo({ kept }));
+      if ('versions' in answer) return answer.versions;
+      throw new PageProblem('problem' in answer ? answer.problem : '');
     },
     close: end,
   };
@@ -81,10 +89,11 @@ function startThread(): Worker {
   return started;
 }
 
-function tooLarge({ project }: SentPage): Fault {
+function tooLarge(order: PageOrder): Fault {
+  const project = 'sent' in order ? ` of the project ${order.sent.project}` : '';
   return new Fault(
     'upstream-unusable',
-    `The page of the project ${project} is too large to read: try later`,
+    `The page${project} of an index is too large to read: try later`,
     { phase: 'upstream' },
   );
 }

@@ -24,6 +24,7 @@ import {
   createMixedLayers,
   createPageStore,
   createPageThread,
+  createProjectSearch,
   createPythonSolver,
   createUvProgram,
   createWheelThreads,
@@ -112,6 +113,7 @@ export function createConda(
     maxArchiveBytes: limits.maxArchiveBytes,
     readLock,
     pythonSolver: python.solver,
+    projectSearch: python.search,
     uv: python.uv,
     async close() {
       await solver.close();
@@ -175,6 +177,7 @@ function createPython(
   return {
     access,
     solver,
+    search: createProjectSearch({ pages, thread, isOffered: uv.isThere }),
     uv,
     async close() {
       closing.abort();

@@ -119,7 +119,18 @@ export async function solverFor(
     const session = { indexes: ['https://pypi.org/simple'], installed: new Map(), log() {} };
     return replaced.open({ ...session, signal: t.signal });
   };
-  return { solve, solver, request, lines, directory, access, pages, loopback: index, openWith };
+  return {
+    solve,
+    solver,
+    request,
+    lines,
+    directory,
+    access,
+    pages,
+    thread,
+    loopback: index,
+    openWith,
+  };
 }
 
 function project(line: string): Extract<PipLine, { kind: 'project' }> {
