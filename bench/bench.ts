@@ -11,6 +11,7 @@ import { manifests } from './manifests.ts';
 import { manyRows } from './many-rows.ts';
 import { mirrors } from './mirrors.ts';
 import { pages } from './pages.ts';
+import { pythonLayers } from './python-layers.ts';
 import { replicaClients } from './replica-clients.ts';
 import { report } from './report.ts';
 import { sif } from './sif.ts';
@@ -32,6 +33,7 @@ const parts = {
   n: manyRows,
   o: domains,
   p: mirrors,
+  q: pythonLayers,
 };
 
 const wanted = process.argv.slice(2);
