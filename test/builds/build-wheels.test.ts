@@ -8,7 +8,7 @@ import {
   type WheelEnvironment,
 } from '../../src/builds/solve/wheels/build-wheels.ts';
 import type { WheelResult, WheelRun } from '../../src/builds/solve/wheels/run-wheel-build.ts';
-import type { BuiltWheel } from '../../src/pypi/index.ts';
+import { type BuiltWheel, UvFailed } from '../../src/pypi/index.ts';
 import type { PythonRequirement } from '../../src/pypi/requirements/requirement.ts';
 
 const docopt: SourceToBuild = {
@@ -32,6 +32,11 @@ function startWorld(built: (run: WheelRun) => WheelResult = () => wheelOf('docop
     /** Packages of Conda without a layer. */
     unmade: [] as object[],
     before: async () => {},
+    solved: async () => {},
+    fetch: async (_: { fileName: string }) => ({
+      ...{ path: '', size: 1 },
+      async [Symbol.asyncDispose]() {},
+    }),
   };
   const builds = createWheelBuilds({
     kept: {
@@ -52,13 +57,15 @@ function startWorld(built: (run: WheelRun) => WheelResult = () => wheelOf('docop
     verify: async () => ({}),
     offer: () => ({ name: 'image', [Symbol.dispose]() {} }),
     pythonSolver: {
-      solve: async ({ requirements }: { requirements: readonly PythonRequirement[] }) =>
-        requirements.map(({ name }) => ({
+      async solve({ requirements }: { requirements: readonly PythonRequirement[] }) {
+        await world.solved();
+        return requirements.map(({ name }) => ({
           ...{ name, version: '1', fileName: `${name}-1-py3-none-any.whl`, url: 'https://x' },
           sha256: name === 'setuptools' ? world.setuptools : hashOf(name),
-        })),
+        }));
+      },
     },
-    fetchFile: async () => ({ path: '', size: 1, async [Symbol.asyncDispose]() {} }),
+    fetchFile: (file: { fileName: string }) => world.fetch(file),
     async run(run: WheelRun) {
       world.runs.push(run);
       await Promise.resolve();
@@ -155,7 +162,7 @@ test('a build begins again with what it has missed, and not for ever', async () 
   const never = startWorld(() => ({ missing: ['setuptools'] }));
   await assert.rejects(
     never.build('ann'),
-    /requires packages that it cannot have: setuptools\. Ask for a version with a wheel$/,
+    /requires packages that it cannot have: "setuptools"\. Ask for a version with a wheel$/,
   );
   assert.equal(never.runs.length, 1);
   let count = 0;
@@ -195,4 +202,31 @@ test('nothing runs where no builder may be used, and a wheel that is here needs 
   };
   await world.build('ann');
   assert.equal(world.runs.length, 1);
+});
+
+test('a file that arrives after another one has failed is let go', async () => {
+  const world = startWorld();
+  const { promise: arrival, resolve: arrive } = Promise.withResolvers<void>();
+  const { promise: end, resolve: letGo } = Promise.withResolvers<void>();
+  world.fetch = async ({ fileName }) => {
+    if (fileName.endsWith('.tar.gz')) throw new Error('the index ended');
+    await arrival;
+    return { path: '', size: 1, [Symbol.asyncDispose]: async () => letGo() };
+  };
+  await assert.rejects(world.build('ann'), /the index ended/);
+  arrive();
+  await end;
+});
+
+test('requirements of a build that uv does not handle, or that no index has, are faults of the request', async () => {
+  const world = startWorld();
+  world.solved = async () => {
+    throw new UvFailed('a package that another one requires by its address', 'words');
+  };
+  await assert.rejects(world.build('ann'), { kind: 'bad-request' });
+  const hostile = startWorld(() => ({ missing: [`no\u001b[2Jname\n${'x'.repeat(400)}`] }));
+  await assert.rejects(hostile.build('ann'), ({ message }: Error) => {
+    assert.ok(!/\n/.test(message) && !message.includes('\u001b'), message);
+    return message.length < 1000;
+  });
 });

@@ -21,6 +21,7 @@ import {
   type PythonTarget,
   projectVersion,
   type SourceFile,
+  UvFailed,
   type WheelFile,
   WheelsMissing,
 } from '../../../pypi/index.ts';
@@ -148,6 +149,10 @@ export function createWheelBuilds(deps: BuildWheelsDeps): WheelBuilds {
         const names = error.projects.map(one => one.name).join(', ');
         throw failed(`${names}, of which the index has no wheel: add a version that has one`);
       }
+      if (error instanceof UvFailed) {
+        log.write(`uv: ${error.words}\n`);
+        throw failed(`packages that uv cannot choose: ${error.reason}`);
+      }
       throw error instanceof Fault
         ? error.retold(`The build of ${name} ${version} cannot begin. ${error.message}`)
         : error;
@@ -201,7 +206,10 @@ export function createWheelBuilds(deps: BuildWheelsDeps): WheelBuilds {
     await using files = new AsyncDisposableStack();
     const wanted = [given.source, ...wheels];
     const found = await inTurns(filesAtOnce, wanted, async file => {
-      const archive = files.use(await fetchFile(file, signal));
+      const archive = await fetchFile(file, signal);
+      // Another one may have failed meanwhile.
+      if (files.disposed) await archive[Symbol.asyncDispose]();
+      else files.use(archive);
       return { fileName: file.fileName, path: archive.path, size: archive.size };
     });
     log.write(
@@ -378,9 +386,11 @@ function titleOf({ name, version }: SourceToBuild): string {
 }
 
 function unbuildable(given: SourceToBuild, missing: readonly string[]): Fault {
+  // Texts of strangers.
+  const names = missing.slice(0, 10).map(name => JSON.stringify(name.slice(0, 100)));
   return new Fault(
     'bad-request',
-    `The build of ${titleOf(given)} requires packages that it cannot have: ${missing.slice(0, 10).join(', ')}. Ask for a version with a wheel`,
+    `The build of ${titleOf(given)} requires packages that it cannot have: ${names.join(', ')}. Ask for a version with a wheel`,
     { phase: 'build' },
   );
 }

@@ -177,6 +177,7 @@ function receiveOutput(
   { content, maxBytes }: Pick<RunWheelBuildDeps, 'content' | 'maxBytes'>,
 ) {
   let wheel: { fileName: string; bytes: Ingest } | undefined;
+  let isDropped = false;
   const texts = new Map<string, string>();
   const unusable = (what: string) =>
     new Fault('bad-request', `The build of ${title} ${what}`, { phase: 'build' });
@@ -197,7 +198,9 @@ function receiveOutput(
         `has made a wheel of ${size} bytes, more than the ${maxBytes} that are allowed for a package: ask the operator to raise conda.packages.maxArchiveBytes`,
       );
     }
-    wheel = { fileName, bytes: await content.ingest('sha256', size) };
+    const bytes = await content.ingest('sha256', size);
+    if (isDropped) return bytes.abort();
+    wheel = { fileName, bytes };
     for await (const part of body) await wheel.bytes.write(part);
   };
 
@@ -213,6 +216,7 @@ function receiveOutput(
     },
 
     async drop() {
+      isDropped = true;
       await wheel?.bytes.abort();
       wheel = undefined;
     },
