@@ -139,12 +139,13 @@ export async function startReplica(
     );
   };
 
-  /** Returns false when no other replica waits for the lead. */
-  const giveUpLead = async (): Promise<boolean> => {
+  const handLeadOn = async (): Promise<boolean> => {
     if (!leading) return false;
     const work = leading;
     const held = await lock;
     if (!(await held.hasSuccessor())) return false;
+    // Another replica may have said meanwhile that it leads.
+    if (leading !== work) return false;
     const began = performance.now();
     // Requests wait from now on.
     leading = undefined;
@@ -158,6 +159,15 @@ export async function startReplica(
       'another replica takes the lead: this one finishes its transfers',
     );
     return true;
+  };
+
+  let givingUp: Promise<boolean> | undefined;
+  /** Returns false when no other replica waits for the lead. A signal and the operator may want it at once. */
+  const giveUpLead = (): Promise<boolean> => {
+    givingUp ??= handLeadOn().finally(() => {
+      givingUp = undefined;
+    });
+    return givingUp;
   };
 
   /** Answers another replica that says that it leads. */
