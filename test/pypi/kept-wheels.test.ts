@@ -11,7 +11,8 @@ function startStore() {
   let isHere = true;
   const kept = createKeptWheels({
     content: {
-      claim: async () => isHere,
+      claim: async (digest: string) => isHere && digest === `sha256:${sha256}`,
+      size: async () => 7,
       async lease(digest: string) {
         leased.push(digest);
         return { path: '/the/wheel', async [Symbol.asyncDispose]() {} };
