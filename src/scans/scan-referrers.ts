@@ -1,5 +1,6 @@
 import { cacheOfBytes } from '../foundation/bounded-cache.ts';
 import { Fault } from '../foundation/fault.ts';
+import { SingleFlight } from '../foundation/single-flight.ts';
 import type { Digest } from '../oci/digest.ts';
 import { type Artifact, artifactOf, type Descriptor, type Document } from '../oci/index.ts';
 
@@ -40,10 +41,20 @@ export function createScanReferrers(documents: ScanDocuments): ScanReferrers {
     { ttl: keptMs },
   );
 
+  // Documents are large, and written once for all that ask at the same time, also with invented digests.
+  const flights = new SingleFlight<readonly Artifact[]>();
+
   const artifactsOf = async (id: string, root: Document): Promise<readonly Artifact[]> => {
     const key = `${id} ${root.digest}`;
     const known = kept.get(key);
-    if (known) return known;
+    return known ?? flights.run(() => writeAll(key, id, root), { key });
+  };
+
+  const writeAll = async (
+    key: string,
+    id: string,
+    root: Document,
+  ): Promise<readonly Artifact[]> => {
     const scan = await documents.get(id).catch(unlessAbsent);
     // A name whose image is made again with other content has a scan of the former one.
     if (!scan || scan.finishedAt === null || !scan.image.endsWith(`@${root.digest}`)) return [];

@@ -136,8 +136,9 @@ suite('context', { concurrency: 2 }, () => {
       }),
     );
     assert.deepEqual(
-      fromMemory.map(line => line.replace(/^\.\//, '')),
-      ['empty 43ff 4096', 'link a1ff 4', 'private 8180 0', 'tool 89ed 2'],
+      // Each file system has a size of its own for directories.
+      fromMemory.map(line => line.replace(/^\.\//, '').replace(/^(empty .*) \d+$/, '$1')),
+      ['empty 43ff', 'link a1ff 4', 'private 8180 0', 'tool 89ed 2'],
     );
     await onDisk({ tool: '#!', private: '' }, async (tree, join) => {
       await chmod(join('tool'), 0o4755);

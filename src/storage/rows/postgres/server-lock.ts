@@ -44,7 +44,7 @@ export interface ServerLock {
   readonly isHeld: boolean;
   /** True from the moment when the database is late with a response to the connection of the lock, until it responds. */
   readonly isSilent: boolean;
-  /** Calls the listener when {@link isSilent} begins. */
+  /** Calls the listener when {@link isSilent} begins while another replica waits for the lead. */
   onSilence(listener: () => void): void;
   /** True when another replica waited for the lock at the last response of the database. */
   readonly hadSuccessor: boolean;
@@ -196,7 +196,8 @@ export async function takeServerLock(
         if (held !== session) return;
         isSilent = true;
         onNews('silent');
-        for (const listener of silenceListeners) listener();
+        // Where no other replica can lead, what has begun waits: the database may only be slow.
+        if (hadSuccessor) for (const listener of silenceListeners) listener();
       },
       onResponse(beat) {
         if (held !== session) return;
