@@ -32,7 +32,7 @@ async function startFormer(statuses: readonly number[]) {
 const withNews = (news: unknown) =>
   ({ headers: { [handedOnHeaders.leads]: news } }) as unknown as IncomingMessage;
 
-test('a former leader is told until it accepts, and believes the keys of its site only', async () => {
+test('a former leader gets the news until it accepts them, and believes the keys of its site only', async () => {
   await using former = await startFormer([409, 204]);
   const signal = new AbortController().signal;
   await createLeadNews(key, leader).tell(former.address, signal);

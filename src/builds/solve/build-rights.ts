@@ -26,6 +26,20 @@ export interface BuilderAccess {
   readonly tokens: TokenSource;
 }
 
+/** Returns the same in the form of the BuildKit client. */
+export function loginsOf({ credentials, tokens }: BuilderAccess) {
+  return {
+    async credentials(host: string) {
+      const known = await credentials(host);
+      if (!known) return undefined;
+      return known.kind === 'password'
+        ? { username: known.username, password: known.password }
+        : { identityToken: known.token };
+    },
+    tokens,
+  };
+}
+
 /** Returns the rights of the caller of a build. Without a grant, these are the rights of anonymous callers. */
 export type RightsOf = (grant: SealedGrant | undefined) => BuildRights;
 

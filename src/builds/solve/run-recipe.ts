@@ -27,7 +27,7 @@ import type { StepCount } from '../logs/run-step.ts';
 import type { RecipeOrigin } from '../plan/build-plan.ts';
 import { recipeKindNamed } from '../recipe/recipe-kinds.ts';
 import { buildFault } from './build-fault.ts';
-import type { BuilderAccess } from './build-rights.ts';
+import { type BuilderAccess, loginsOf } from './build-rights.ts';
 import { type BuildContext, openSentContext } from './context/build-context.ts';
 import {
   followedLinks,
@@ -162,14 +162,7 @@ function commonOptions(
     platforms: recipe.platforms,
     frontendAttrs: frontendAttrs(recipe),
     sourceDateEpoch: buildTime,
-    credentials: async (host: string) => {
-      const known = await access.credentials(host);
-      if (!known) return undefined;
-      return known.kind === 'password'
-        ? { username: known.username, password: known.password }
-        : { identityToken: known.token };
-    },
-    tokens: access.tokens,
+    ...loginsOf(access),
   };
 }
 

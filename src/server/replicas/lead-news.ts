@@ -7,7 +7,7 @@ import { handedOnHeaders } from '../../http/index.ts';
 /** Lets a former leader know who leads now: it may have lost its database, and nothing else. */
 export interface LeadNews {
   /**
-   * Tells the replica at an address that this one leads, until it accepts that, at most for two minutes. Never rejects.
+   * Sends the replica at an address the news that this one leads, until it accepts them, at most for two minutes. Never rejects.
    */
   tell(former: URL, signal: AbortSignal): Promise<void>;
   /** Returns the address of the replica that says that it leads; undefined for any other request. */

@@ -1,9 +1,14 @@
 import type { CondaPackage } from '../../../conda/index.ts';
-import { NoPythonSolution, type WheelFile } from '../../../pypi/index.ts';
+import { NoPythonSolution, packagesOfProjects, type WheelFile } from '../../../pypi/index.ts';
+import { readPipLine } from '../../../pypi/requirements/index.ts';
 import type { CondaSource } from '../../recipe/conda/conda-source.ts';
 import { BuilderRequired } from './builder-required.ts';
-import { type CondaPackagesDeps, type CondaSystem, findCondaPackages } from './conda-packages.ts';
-import { pinnedByPip } from './pinned-by-pip.ts';
+import {
+  type CondaPackagesDeps,
+  type CondaSystem,
+  type FoundPackages,
+  findCondaPackages,
+} from './conda-packages.ts';
 import { findWheels, type PythonParts, type WheelOptions } from './python-packages.ts';
 
 /** The packages of Conda and the wheels of an image for one platform. */
@@ -87,4 +92,25 @@ interface CondaChoices {
 
 function isAboutPython(error: unknown): error is BuilderRequired | NoPythonSolution {
   return error instanceof BuilderRequired || error instanceof NoPythonSolution;
+}
+
+/** Limit of the specifications that a second solve gets: a frozen environment has hundreds of versions. */
+const mostPinned = 500;
+
+/**
+ * Returns the versions that lines for pip require of packages that Conda installs, as match specifications. Conda chose them without
+ * knowing these lines: `numpy==1.26.4` for pip beside `pytorch` for Conda, which brings the newest numpy.
+ */
+function pinnedByPip({ packages, pip, isLocked }: FoundPackages): readonly string[] {
+  if (isLocked) return [];
+  const installed = packagesOfProjects(packages);
+  const specs = pip.map(readPipLine).flatMap(line => {
+    // A marker may not hold, and a local version such as 2.1.0+cu118 is never one of Conda.
+    if (line.kind !== 'project' || line.marker !== undefined) return [];
+    const { name, versions } = line;
+    const found = installed.get(name);
+    if (found === undefined || versions === '' || /===|\+/.test(versions)) return [];
+    return [`${found.name} ${versions.replace(/==([^,]*\.\*)/g, '$1')}`];
+  });
+  return [...new Set(specs)].slice(0, mostPinned);
 }

@@ -62,7 +62,7 @@ export type BuildWheels = (
   environment: WheelEnvironment,
 ) => Promise<readonly BuiltWheel[]>;
 
-/** Who asks for wheels. */
+/** The caller of a build that needs wheels. */
 export interface RequirementsCaller extends Pick<BuildRun, 'owner' | 'isTrusted' | 'signal'> {
   readonly rights: Pick<BuildRights, 'limits'>;
   readonly log: Pick<BuildRun['log'], 'write'>;

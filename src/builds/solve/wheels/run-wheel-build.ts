@@ -18,7 +18,7 @@ import type { LabelOf, TrustDomain } from '../../domain.ts';
 import type { LogWriter } from '../../logs/build-logs.ts';
 import type { StepCount } from '../../logs/run-step.ts';
 import { buildFault } from '../build-fault.ts';
-import type { BuilderAccess } from '../build-rights.ts';
+import { type BuilderAccess, loginsOf } from '../build-rights.ts';
 import {
   dockerfile,
   environmentImage,
@@ -97,14 +97,7 @@ export function createRunWheelBuild(deps: RunWheelBuildDeps): RunWheelBuild {
             platforms: [platform],
             // Also for what a base image adds with ONBUILD.
             network: 'none',
-            credentials: async host => {
-              const known = await access.credentials(host);
-              if (!known) return undefined;
-              return known.kind === 'password'
-                ? { username: known.username, password: known.password }
-                : { identityToken: known.token };
-            },
-            tokens: access.tokens,
+            ...loginsOf(access),
             exporters: [{ type: 'tar', sink: output.open }],
           },
           { signal, onProgress: text.onProgress },
