@@ -45,6 +45,8 @@ const queryMs = 12_000;
  * go after 11: a database that was only slow does not change its leader.
  */
 export const usualHeartbeat: Heartbeat = { pauseMs: 1000, doubtMs: 3500, responseMs: 10_000 };
+/** Of a server without replicas: nobody waits for its lead. */
+export const singleHeartbeat: Heartbeat = { ...usualHeartbeat, pauseMs: 5000 };
 
 // The keepalive of TCP rests while a response is on its way: then the last limit holds. The role or the database may
 // have other values of the others.

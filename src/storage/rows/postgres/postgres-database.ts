@@ -12,7 +12,7 @@ import {
   type StatementResults,
   type WriteOptions,
 } from '../row-database.ts';
-import { lockClient, serverName } from './lock-session.ts';
+import { lockClient, serverName, singleHeartbeat } from './lock-session.ts';
 import {
   connectionOf,
   createPostgresPool,
@@ -180,6 +180,7 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
       lock ??= await takeServerLock(() => lockClient(url, 'sluice'), {
         patienceMs: defaultPatienceMs,
         onNews: onLock,
+        heartbeat: singleHeartbeat,
       });
     }
     // What waits for a response would wait for half a minute.
