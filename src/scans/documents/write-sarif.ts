@@ -1,5 +1,6 @@
+import { countAll } from '../findings.ts';
 import type { ScanReport } from '../scan-report.ts';
-import { type Severity, severities, type Vulnerability } from '../vulnerability.ts';
+import type { Severity, Vulnerability } from '../vulnerability.ts';
 import { writeInTurns } from './write-in-turns.ts';
 import type { DocumentedScan } from './write-spdx.ts';
 
@@ -20,8 +21,7 @@ export async function writeSarif(
 ): Promise<string> {
   const rules = new Map<string, Vulnerability>();
   for (const found of vulnerabilities) if (!rules.has(found.id)) rules.set(found.id, found);
-  const all = severities.reduce((sum, severity) => sum + (counts[severity] ?? 0), 0);
-  const left = all - vulnerabilities.length;
+  const left = countAll(counts) - vulnerabilities.length;
   const [name = '', version] = scanner.split(' ');
   // The two long lists are in different objects of one run.
   const driver = await writeInTurns({ name: name || 'scanner', ...(version ? { version } : {}) }, [

@@ -75,7 +75,7 @@ export async function startReplica(
   let leading: LeaderWork | undefined;
   /** True from the moment when another replica says that it leads, while this one cannot ask the database. */
   let isReplaced = false;
-  let isMoving = false;
+  let givingUp: Promise<boolean> | undefined;
   const news = createLeadNews(keys.news, address);
 
   const onLeader = (found: Leader | undefined): void => {
@@ -106,11 +106,9 @@ export async function startReplica(
     },
     onOutage,
     onReplaced() {
-      if (!leading || isMoving) return;
-      isMoving = true;
+      if (!leading || givingUp) return;
       log.info('the operator wants another replica to lead: this one gives up the lead');
       void giveUpLead().then(isGivenUp => {
-        isMoving = false;
         if (isGivenUp) lost.resolve('moved');
       });
     },
@@ -161,7 +159,6 @@ export async function startReplica(
     return true;
   };
 
-  let givingUp: Promise<boolean> | undefined;
   /** Returns false when no other replica waits for the lead. A signal and the operator may want it at once. */
   const giveUpLead = (): Promise<boolean> => {
     givingUp ??= handLeadOn().finally(() => {

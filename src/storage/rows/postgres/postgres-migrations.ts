@@ -55,9 +55,9 @@ async function isMigrated(
     // Where the replica that has the lock of the server is reached. Only PostgreSQL has replicas.
     await client.query(
       `CREATE TABLE IF NOT EXISTS leader ("only" BOOLEAN PRIMARY KEY DEFAULT true CHECK ("only"),
-       address TEXT NOT NULL, keys TEXT NOT NULL, pid INTEGER NOT NULL)`,
+       address TEXT NOT NULL, keys TEXT NOT NULL, pid INTEGER NOT NULL);
+       ${replicaTables}`,
     );
-    await client.query(replicaTables);
     const { rows } = await client.query('SELECT version FROM sluice_schema');
     const missing = stepsAfter(Number(rows[0]?.version ?? 0), steps);
     if (missing.length > 0) {
