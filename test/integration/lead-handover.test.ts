@@ -266,7 +266,7 @@ suite('the lead is handed over', () => {
     // Nobody else leads yet: it answers what it has in memory, through the other one too.
     assert.equal(await ready(other), 200);
     for (const at of [cut, other]) assert.equal((await pull(at)).status, 200);
-    // What PostgreSQL does with the connection of a silent host, 35 seconds later.
+    // What PostgreSQL does with the connection of a silent host, 15 seconds later.
     const client = new pg.Client(replicas.database);
     await client.connect();
     const ending = performance.now();

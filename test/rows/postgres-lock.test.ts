@@ -196,7 +196,7 @@ suite('the lock of the server', () => {
          current_setting('transaction_isolation') AS isolation, current_setting('tcp_user_timeout') AS silence`,
     );
     assert.deepEqual(rows, [
-      { idle: '0', lock: '0', isolation: 'read committed', silence: '35000' },
+      { idle: '0', lock: '0', isolation: 'read committed', silence: '15000' },
     ]);
     await lock.release();
   });

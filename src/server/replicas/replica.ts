@@ -108,9 +108,16 @@ export async function startReplica(
     onReplaced() {
       if (!leading || givingUp) return;
       log.info('the operator wants another replica to lead: this one gives up the lead');
-      void giveUpLead().then(isGivenUp => {
-        if (isGivenUp) lost.resolve('moved');
-      });
+      void giveUpLead().then(
+        isGivenUp => {
+          if (isGivenUp) lost.resolve('moved');
+        },
+        err => {
+          log.error({ err }, 'the lead cannot be handed over');
+          // It has stopped its work, and only a start gives it a role again.
+          if (!leading) lost.resolve('moved');
+        },
+      );
     },
     self: { address: address.href, version: readVersion().version },
     signal: closing.signal,

@@ -41,7 +41,7 @@ const statementMs = 10_000;
 const queryMs = 12_000;
 
 /**
- * PostgreSQL ends the session of a silent host after 35 seconds. The host refuses changes within 5, and lets the connection
+ * PostgreSQL ends the session of a silent host after 15 seconds. The host refuses changes within 5, and lets the connection
  * go after 11: a database that was only slow does not change its leader.
  */
 export const usualHeartbeat: Heartbeat = { pauseMs: 1000, doubtMs: 3500, responseMs: 10_000 };
@@ -51,8 +51,8 @@ export const singleHeartbeat: Heartbeat = { ...usualHeartbeat, pauseMs: 5000 };
 // The keepalive of TCP rests while a response is on its way: then the last limit holds. The role or the database may
 // have other values of the others.
 const sessionSettings = `
-  SET tcp_keepalives_idle = 15; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 4;
-  SET tcp_user_timeout = 35000;
+  SET tcp_keepalives_idle = 6; SET tcp_keepalives_interval = 3; SET tcp_keepalives_count = 3;
+  SET tcp_user_timeout = 15000;
   SET idle_session_timeout = 0; SET lock_timeout = 0;
   SET default_transaction_isolation = 'read committed'`;
 
