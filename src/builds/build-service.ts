@@ -17,7 +17,7 @@ import {
 import type { Announce } from '../messages/index.ts';
 import { supportedPlatforms } from '../oci/naming.ts';
 import type { SealedGrant } from '../platform/index.ts';
-import type { KeptWheels, MixedLayers } from '../pypi/index.ts';
+import type { CommitFinder, KeptWheels, MixedLayers } from '../pypi/index.ts';
 import type { ContentStore } from '../storage/content/index.ts';
 import type { DiskSpace } from '../storage/directory/index.ts';
 import type { BuildStore, HostedStore, HostedSums } from '../storage/rows/index.ts';
@@ -72,6 +72,7 @@ export interface BuildService {
 /** The parts of the server for packages of Conda and of PyPI. */
 export interface CondaParts
   extends Pick<FindSolutionDeps, 'solver' | 'readLock' | 'baseLibc' | 'pythonSolver' | 'uv'> {
+  readonly commits: CommitFinder;
   readonly channels: ChannelAccess;
   readonly layers: MixedLayers;
   readonly keptWheels: KeptWheels;
@@ -206,6 +207,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
     ...deps,
     ...{ kept: deps.conda.keptWheels, layers: deps.conda.layers, labelOf },
     ...{ pythonSolver: deps.conda.pythonSolver, fetchFile: deps.conda.fetchWheel },
+    commits: deps.conda.commits,
     run: runWheelBuild,
   });
 

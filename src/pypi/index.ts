@@ -1,6 +1,6 @@
 /** Python packages as layers, beside the packages of Conda: indexes, solver, layers. */
 
-export { checkBuiltWheel } from './built/check-built.ts';
+export { checkBuiltWheel, identityOfWheel } from './built/check-built.ts';
 export { createKeptWheels, type KeptWheels } from './built/kept-wheels.ts';
 export { type BuilderIndexes, createBuilderIndexes } from './indexes/builder-indexes.ts';
 export {
@@ -19,6 +19,7 @@ export {
 export { createWheelThreads } from './layers/wheel-threads.ts';
 export { readPythonLock } from './locks/read-python-lock.ts';
 export { projectVersion } from './project-version.ts';
+export { type CommitFinder, createCommitFinder } from './repositories/commit-finder.ts';
 export {
   createProjectSearch,
   type ProjectResult,
@@ -27,6 +28,7 @@ export {
 export { packagesOfProjects } from './solving/installed-projects.ts';
 export {
   createPythonSolver,
+  type PythonRequest,
   type PythonSolver,
 } from './solving/python-solver.ts';
 export { fitOfWheel, isPythonVersion, type PythonTarget } from './solving/python-target.ts';

@@ -18,6 +18,18 @@ export interface WheelFile {
   readonly directUrl?: Readonly<Record<string, unknown>> | undefined;
   /** What a wheel was built from, for one that no index has. */
   readonly source?: SourceFile | undefined;
+  /** What a wheel was built from, for one of a repository. */
+  readonly commit?: GitCommit | undefined;
+}
+
+/** A project in a commit of a git repository. */
+export interface GitCommit {
+  /** https, without credentials, query and fragment. */
+  readonly url: string;
+  /** 40 lower-case hex digits. */
+  readonly id: string;
+  /** Folder of the project; undefined for that of the repository. */
+  readonly subdirectory?: string | undefined;
 }
 
 /** A source distribution: one file of an index. */
@@ -34,7 +46,6 @@ export interface SourceFile {
 
 /** A wheel that was built here, and what a solver reads about it. */
 export interface BuiltWheel extends WheelFile {
-  readonly source: SourceFile;
   /** The text of its `METADATA`. */
   readonly metadata: string;
 }

@@ -66,6 +66,7 @@ function startWorld(built: (run: WheelRun) => WheelResult = () => wheelOf('docop
       },
     },
     fetchFile: (file: { fileName: string }) => world.fetch(file),
+    commits: { check: async () => {} },
     async run(run: WheelRun) {
       world.runs.push(run);
       await Promise.resolve();
@@ -229,4 +230,38 @@ test('requirements of a build that uv does not handle, or that no index has, are
     assert.ok(!/\n/.test(message) && !message.includes('\u001b'), message);
     return message.length < 1000;
   });
+});
+
+test('a commit is built once for its repository and folder, and has the name that its wheel has', async () => {
+  const world = startWorld();
+  const commit = { url: 'https://h.test/d.git', id: '1'.repeat(40) };
+  const [first] = await world.build('ann', { name: undefined, commit });
+  const [again] = await world.build('ann', { name: 'docopt', commit });
+  assert.deepEqual(again, first);
+  assert.equal(world.runs.length, 1);
+  assert.deepEqual(
+    world.runs[0]?.files.map(({ fileName }) => fileName.split('-')[0]),
+    [...['pip', 'setuptools', 'wheel']],
+  );
+  assert.deepEqual(first?.directUrl, {
+    url: commit.url,
+    vcs_info: { vcs: 'git', commit_id: commit.id },
+  });
+  assert.equal(`${first?.name} ${first?.version}`, 'docopt 0.6.2');
+  const message = /The build of other at 1{12} has made a wheel of docopt: write that name/;
+  await assert.rejects(world.build('ann', { name: 'other', commit }), message);
+  await assert.rejects(world.build('ben', { name: 'other', commit }), message);
+  const runs = world.runs.length;
+  for (const other of [
+    { ...commit, id: '2'.repeat(40) },
+    { ...commit, subdirectory: 'py' },
+    { ...commit, url: 'https://h.test/e.git' },
+  ]) {
+    const [planned] = await world.plan('ann', { name: undefined, commit: other });
+    assert.equal(planned && mustBuild(planned), true);
+    const [built] = await world.build('ann', { name: undefined, commit: other });
+    assert.equal(built && mustBuild(built), false);
+    assert.notEqual(built?.url, first?.url);
+  }
+  assert.equal(world.runs.length, runs + 3);
 });

@@ -31,3 +31,17 @@ for (const line of ['pandas=2.0.1', 'pandas = 2.0.1', 'uvicorn[standard]=0.20'])
     );
   });
 }
+
+test('a repository that is not at https, or has credentials, is refused with what to do', () => {
+  const refused = {
+    'a @ git+ssh://git@h/a.git':
+      /a repository at git\+ssh: the server has no key for it\. Write git/,
+    '-e git+file:///a': /a repository at git\+file: the server does not have your files/,
+    'git+http://h/a.git': /a repository at git\+http: anybody on the way could change it/,
+    'git+git://h/a.git': /a repository at git\+git: anybody/,
+    'git+https://sesame@h/a.git': /contains credentials .* lists with its credentials in 'pypi'/,
+  };
+  for (const [line, message] of Object.entries(refused)) {
+    assert.throws(() => readPipRequirement('pip', line), message);
+  }
+});

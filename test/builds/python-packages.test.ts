@@ -18,6 +18,7 @@ const find = (
     {
       pythonSolver: { solve: async () => (failure ? Promise.reject(failure) : []) },
       uv: { isThere: () => failure !== undefined },
+      commits: { commitOf: async () => assert.fail('no repository is named') },
     },
     { log: line => void lines.push(line), signal: new AbortController().signal },
   );

@@ -6,11 +6,12 @@ import { runWithPodman } from '../world/clients.ts';
 import { type CondaChannels, startCondaChannels } from '../world/conda-channels.ts';
 import { pythonPackages } from '../world/conda-python.ts';
 import { pushDebianImage } from '../world/debian-image.ts';
+import { type GitServer, startGitServer } from '../world/git-server.ts';
 import { realIndex } from '../world/python-index.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { openRoot, type Root } from '../world/root.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
-import { type SourceIndex, startSourceIndex } from '../world/source-index.ts';
+import { projectFiles, type SourceIndex, startSourceIndex } from '../world/source-index.ts';
 import { requireUv } from '../world/tools.ts';
 import { assertSuccess } from './served.ts';
 
@@ -72,6 +73,8 @@ suite('packages of pip without a wheel', () => {
   let sluice: Sluice;
   let root: Root;
   let own: SourceIndex;
+  let git: GitServer;
+  let commit: string;
   let baseImage: string;
 
   before(async () => {
@@ -79,16 +82,28 @@ suite('packages of pip without a wheel', () => {
     served = await startCondaChannels({ 'conda-forge': pythonPackages() });
     await pushDebianImage(registry, 'debian');
     baseImage = `${registry.host}/debian:1`;
-    buildkitd = await startBuildkitd();
+    git = await startGitServer();
+    commit = await git.add('tool', {
+      ...projectFiles('gitty', 'word = "root"\n', [
+        'Requires-Dist: idna==3.10',
+        'Provides-Extra: more',
+        'Requires-Dist: six==1.17.0; extra == "more"',
+      ]),
+      ...prefixed('py/', projectFiles('subby', 'word = "sub"\n')),
+    });
+    buildkitd = await startBuildkitd({ authority: git.certificates.authority });
     const { url, files, settings } = await realIndex();
     own = await startSourceIndex([sealed, liar, crowded]);
     sluice = await startSluice({
       config: {
         limits: { builds: { anonymous: 'off' } },
-        registries: { [registry.host]: { plainHttp: true } },
+        registries: {
+          [registry.host]: { plainHttp: true },
+          [git.host]: { ca: git.certificates.authority },
+        },
         channels: served.settings,
         buildkit: [buildkitd.address],
-        builds: { uv: requireUv() },
+        builds: { uv: requireUv(), privateHosts: [git.host] },
         pypi: {
           'https://pypi.org/simple': { url, ...settings },
           [files]: settings,
@@ -102,6 +117,7 @@ suite('packages of pip without a wheel', () => {
   after(async () => {
     await root?.close();
     await own?.stop();
+    await git?.stop();
     await sluice?.stop();
     await buildkitd?.stop();
     await served?.stop();
@@ -220,4 +236,76 @@ suite('packages of pip without a wheel', () => {
     );
     assert.match(failed, /use_2to3 is invalid/);
   });
+
+  test('a repository is built at its commit, and the rest needs no builder', async () => {
+    const address = `git+https://${git.host}/tool`;
+    const lines = [`gitty[more] @ ${address}.git@v1`, `${address}.git#subdirectory=py`];
+    const planned = (await request(lines, { dryRun: true })) as unknown as {
+      solution: { platforms: { packages: Planned[] }[] };
+    };
+    const { packages = [] } = planned.solution.platforms[0] ?? {};
+    assert.deepEqual(
+      packages
+        .filter(({ mustBuild }) => mustBuild)
+        .map(({ name, version, url }) => [name, version, url]),
+      [
+        ['gitty', commit, `${address}.git@${commit}`],
+        ['py', commit, `${address}.git@${commit}#subdirectory=py`],
+      ],
+    );
+    const built = await request(lines);
+    const log = await logOf(built);
+    assert.ok(log.includes(`is built from ${address}.git@${commit}, without a network`), log);
+    assert.match(log, /: 1 packages? and 4 of PyPI, found in /, log);
+    const show = `import gitty, subby, idna, six, importlib.metadata as m
+print(gitty.word, subby.word, m.distribution("subby").read_text("direct_url.json"))`;
+    assert.equal(
+      await run(built, 'python', '-c', show),
+      `root sub {"url":"https://${git.host}/tool.git","vcs_info":{"vcs":"git","commit_id":"${commit}"},"subdirectory":"py"}\n`,
+    );
+    const bill = await text(`/v1alpha1/builds/${built.buildId}/sbom?format=cyclonedx`);
+    assert.ok(bill.includes(`pkg:pypi/gitty@1.0?vcs_url=git`), bill);
+    const digest = await digestOf(built);
+    for (const format of ['explicit', 'pixi', 'conda-lock']) {
+      const lock = await text(`/v1alpha1/builds/${built.buildId}/lock?format=${format}`);
+      assert.ok(lock.includes(commit), lock);
+      assert.doesNotMatch(lock, /sluice-built/);
+      const again = await request([lock.trimEnd()]);
+      const repeated = await logOf(again);
+      assert.equal(await digestOf(again), digest, repeated);
+      assert.doesNotMatch(repeated, /is built from|load build definition/);
+    }
+    const pylock = [
+      ...['lock-version = "1.0"', 'created-by = "test"', 'requires-python = ">=3.11"'],
+      ...['[[packages]]', 'name = "gitty"', '[packages.vcs]', 'type = "git"'],
+      ...[`url = "https://${git.host}/tool.git"`, `commit-id = "${commit}"`],
+    ];
+    const locked = await request(pylock);
+    const last = await logOf(locked);
+    assert.match(last, /: 1 packages? and 1 of PyPI, found in /, last);
+    assert.doesNotMatch(last, /is built from/);
+  });
+
+  test('a repository that cannot be built is refused with the reason', async () => {
+    const address = `git+https://${git.host}/tool.git`;
+    const refused = (line: string) => request([line]).then(logOf).catch(String);
+    assert.match(await refused(`tool @ ${address}@none`), /has no branch or tag 'none'/);
+    assert.match(
+      await refused(`${address}@${commit.slice(0, 9)}`),
+      /write all 40 digits of a commit/,
+    );
+    assert.match(await refused(`tool @ ${address}`), /has made a wheel of gitty: write that name/);
+    assert.match(
+      await refused(`git+https://127.0.0.1:9/tool.git@${commit}`),
+      /is at a loopback, private or otherwise closed network address, which is refused: the operator can allow it with 'builds\.privateHosts'/,
+    );
+    assert.match(
+      await refused(`git+https://me:sesame@${git.host}/tool.git`),
+      /contains credentials/,
+    );
+  });
 });
+
+function prefixed(prefix: string, files: Record<string, string>): Record<string, string> {
+  return Object.fromEntries(Object.entries(files).map(([name, text]) => [prefix + name, text]));
+}

@@ -19,6 +19,8 @@ export interface BuildkitdOptions {
   readonly entitlements?: readonly string[];
   /** True for a builder that other programs use, too: Sluice does not empty it. Default: false. */
   readonly isShared?: boolean;
+  /** File of an authority that its programs trust beside the usual ones: git reads no other setting. */
+  readonly authority?: string;
   /** More of buildkitd.toml. */
   readonly config?: string;
   /** Base URL of a collector that gets its spans. */
@@ -90,6 +92,7 @@ export async function startBuildkitd(options: BuildkitdOptions = {}): Promise<Bu
           '--mount-proc',
         ],
         ...ownDisk(directory.join('root'), options.diskBytes),
+        ...trusting(options.authority, directory.join('authorities.pem')),
         ...[buildkitd, '--config', configFile, '--root', directory.join('root')],
         ...['--addr', `unix://${socket}`, '--otel-socket-path', directory.join('otel.sock')],
         ...[
@@ -170,6 +173,14 @@ async function placeOf({ memoryBytes }: BuildkitdOptions): Promise<string> {
 function ownDisk(root: string, bytes: number | undefined): string[] {
   const script = `mkdir "$0" && mount -t tmpfs -o size=${bytes} tmpfs "$0" && exec "$@"`;
   return bytes === undefined ? [] : ['sh', '-c', script, root];
+}
+
+const authorities = '/etc/ssl/certs/ca-certificates.crt';
+
+/** The beginning of a command that runs the rest with another authority among those of the system. */
+function trusting(authority: string | undefined, file: string): string[] {
+  const script = `cat ${authorities} "$1" > "$0" && mount --bind "$0" ${authorities} && shift && exec "$@"`;
+  return authority === undefined ? [] : ['sh', '-c', script, file, authority];
 }
 
 /** What runs below a control group of any hierarchy; a group that is being removed is empty. */

@@ -22,13 +22,29 @@ export interface SourceIndex {
   stop(): Promise<void>;
 }
 
+/** Returns the files of a project whose backend makes a wheel of one module. */
+export function projectFiles(
+  name: string,
+  text: string,
+  metadata: readonly string[] = [],
+): Record<string, string> {
+  const lines = JSON.stringify(metadata.map(line => `${line}\n`).join(''));
+  return {
+    'pyproject.toml': `[build-system]\nrequires = ["six"]\nbuild-backend = "backend"\nbackend-path = ["."]\n\n[project]\nname = "${name}"\nversion = "1.0"\n`,
+    'backend.py': `${writer}
+def build_wheel(folder, settings=None, metadata=None):
+    return write(folder, "${name}", ${JSON.stringify(text)}, ${lines})
+`,
+  };
+}
+
 const writer = `import os, zipfile
 
-def write(folder, name, text):
+def write(folder, name, text, more=""):
     stem = name + "-1.0.dist-info/"
     files = {
         name + ".py": text,
-        stem + "METADATA": "Metadata-Version: 2.1\\nName: " + name + "\\nVersion: 1.0\\n",
+        stem + "METADATA": "Metadata-Version: 2.1\\nName: " + name + "\\nVersion: 1.0\\n" + more,
         stem + "WHEEL": "Wheel-Version: 1.0\\nGenerator: test\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n",
     }
     files[stem + "RECORD"] = "".join(one + ",,\\n" for one in files) + stem + "RECORD,,\\n"

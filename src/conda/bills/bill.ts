@@ -25,11 +25,12 @@ export interface BilledPackage extends Omit<CondaPackage, 'record'> {
 export interface BilledWheel {
   readonly name: string;
   readonly version: string;
-  readonly fileName: string;
-  /** The address where it is published, without credentials. */
+  /** Undefined for one of a repository, which has no file and no digest. */
+  readonly fileName: string | undefined;
+  /** The address where it is published, without credentials; that of pip for one of a repository, with its commit. */
   readonly url: string;
-  readonly sha256: string;
-  readonly size: number;
+  readonly sha256: string | undefined;
+  readonly size: number | undefined;
   /** The license as the package states it; often an SPDX expression. */
   readonly license?: string | undefined;
   readonly summary?: string | undefined;

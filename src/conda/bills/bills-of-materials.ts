@@ -250,7 +250,7 @@ function md5Of(it: GraphNode['package']): string | undefined {
 function purlOf(it: GraphNode['package']): string {
   if (!('build' in it)) {
     const name = it.name.replaceAll('_', '-').toLowerCase();
-    const qualifiers = { file_name: it.fileName };
+    const qualifiers = it.fileName === undefined ? { vcs_url: it.url } : { file_name: it.fileName };
     return new PackageURL('pypi', undefined, name, it.version, qualifiers, undefined).toString();
   }
   const { name, version, build, url, subdir, fileName } = it;

@@ -75,10 +75,15 @@ function wheelEntry(it: BilledWheel, subdir: string): readonly string[] {
     '  dependencies: {}',
     ...yamlLine('  ', 'url', it.url),
     '  hash:',
-    ...yamlLine('    ', 'sha256', it.sha256),
+    // The form requires a digest. conda-lock writes the commit of a repository there.
+    ...yamlLine('    ', 'sha256', it.sha256 ?? commitIn(it.url)),
     '  category: main',
     '  optional: false',
   ];
+}
+
+function commitIn(address: string): string | undefined {
+  return /@([0-9a-f]{40})(?:#|$)/.exec(address)?.[1];
 }
 
 function entryOf(it: BilledPackage, subdir: string): readonly string[] {

@@ -12,7 +12,10 @@ export function writeExplicitLock({ platforms }: Bill): string {
         if (md5 !== undefined) return `${url}#${md5}`;
         return sha256 === undefined ? url : `${url}#sha256:${sha256}`;
       });
-      const pip = wheels.map(({ name, url, sha256 }) => `# pip ${name} @ ${url}#sha256=${sha256}`);
+      const pip = wheels.map(
+        ({ name, url, sha256 }) =>
+          `# pip ${name} @ ${url}${sha256 === undefined ? '' : `#sha256=${sha256}`}`,
+      );
       return [`# platform: ${subdir}`, '@EXPLICIT', ...urls, ...pip, ''].join('\n');
     })
     .join('');
@@ -35,7 +38,7 @@ export function writePixiLock({ channels, platforms }: Bill): string {
     ...platforms.flatMap(({ subdir, packages, wheels = [] }) => [
       `      ${subdir}:${packages.length === 0 ? ' []' : ''}`,
       ...sortedUrls(packages).map(url => `      - conda: ${yamlText(url)}`),
-      ...sortedUrls(wheels).map(url => `      - pypi: ${yamlText(url)}`),
+      ...sortedUrls(wheels).map(url => `      - pypi: ${yamlText(pixiAddress(url))}`),
     ]),
     `packages:${listed.size === 0 ? ' []' : ''}`,
     ...sortedUrls([...listed.values()]).flatMap(url => entryOf(listed.get(url) as BilledPackage)),
@@ -50,13 +53,21 @@ function sortedUrls(packages: readonly { readonly url: string }[]): readonly str
 
 function wheelEntry(it: BilledWheel): readonly string[] {
   return [
-    `- pypi: ${yamlText(it.url)}`,
+    `- pypi: ${yamlText(pixiAddress(it.url))}`,
     ...yamlLine('  ', 'name', it.name),
     ...yamlLine('  ', 'version', it.version),
     ...yamlLine('  ', 'sha256', it.sha256),
     ...yamlList('  ', 'requires_dist', it.requires),
     ...yamlLine('  ', 'requires_python', it.requiresPython),
   ];
+}
+
+/** Returns the address of a package of a repository as pixi writes it: `git+https://host/path?rev=0123...#0123...`. */
+function pixiAddress(url: string): string {
+  const [, place, id, folder] =
+    /^(git\+[^#@]+)@([0-9a-f]{40})(?:#subdirectory=(.*))?$/.exec(url) ?? [];
+  if (place === undefined) return url;
+  return `${place}?${folder === undefined ? '' : `subdirectory=${folder}&`}rev=${id}#${id}`;
 }
 
 function entryOf(it: BilledPackage): readonly string[] {

@@ -198,7 +198,9 @@ function condaLockEntries(name: string, text: string, subdir: string): LockEntri
     const url = members.get('url') ?? refuseLine(at, 'the package has no address');
     const sha256 = members.get('hash.sha256');
     if (members.get('manager') === 'pip') {
-      const hash = sha256 === undefined ? '' : `#sha256=${sha256}`;
+      // That of a repository is its commit.
+      const hasHash = sha256 !== undefined && !url.startsWith('git+');
+      const hash = hasHash ? `#sha256=${sha256}` : '';
       pip.push({ requirement: `${members.get('name')} @ ${url}${hash}`, at });
     } else {
       const sums = { md5: members.get('hash.md5'), sha256 };

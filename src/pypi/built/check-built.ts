@@ -8,6 +8,12 @@ import { checkMetadata, readMetadata } from '../wheels/wheel-metadata.ts';
 const wheelName =
   /^([A-Za-z0-9._]{1,200})-([A-Za-z0-9._+!]{1,200})(?:-\d[A-Za-z0-9_.]{0,100})?-[A-Za-z0-9_.]{1,200}-[A-Za-z0-9_.]{1,200}-[A-Za-z0-9_.]{1,200}\.whl$/;
 
+/** Returns the project and version in the name of a wheel; undefined for a name that is none. */
+export function identityOfWheel(fileName: string): { name: string; version: string } | undefined {
+  const [, name = '', version = ''] = wheelName.exec(fileName) ?? [];
+  return projectVersion(version) === undefined ? undefined : { name: projectName(name), version };
+}
+
 /**
  * Throws a `Fault` for a wheel that a build has made of something else than its source distribution says, or for another system. Its
  * name and metadata were written by code of strangers, and the solver reads both.

@@ -1,5 +1,5 @@
 import { createHash, createHmac } from 'node:crypto';
-import { projectName } from '../wheel-file.ts';
+import { type BuiltWheel, projectName } from '../wheel-file.ts';
 
 /** A file that an index lists for a project. */
 interface ListedFile {
@@ -200,16 +200,29 @@ export function publishedFile(
 
 /** Returns the page of a project that is only there in one version, such as one of Conda: a wheel without content. */
 export function installedPage(project: string, version: string): Uint8Array {
-  const file = `${projectName(project).replaceAll('-', '_')}-${version}-py3-none-any.whl`;
+  const fileName = `${projectName(project).replaceAll('-', '_')}-${version}-py3-none-any.whl`;
+  // Without a hash, the solver fetches the file to compute it.
+  const sha256 = createHash('sha256').update(fileName).digest('hex');
+  return pageOfOne('installed', { name: project, version, fileName, sha256 });
+}
+
+/** Returns the page of a project that has one version: a wheel that was built here. */
+export function givenPage(wheel: BuiltWheel): Uint8Array {
+  return pageOfOne('built', wheel);
+}
+
+function pageOfOne(
+  folder: string,
+  { name, version, fileName, sha256 }: Pick<BuiltWheel, 'name' | 'version' | 'fileName' | 'sha256'>,
+): Uint8Array {
   const files = [
     {
-      filename: file,
-      url: `../../installed/${encodeURIComponent(version)}/${encodeURIComponent(file)}`,
-      // Without one, the solver fetches the file to compute it.
-      hashes: { sha256: createHash('sha256').update(file).digest('hex') },
+      filename: fileName,
+      url: `../../${folder}/${encodeURIComponent(version)}/${encodeURIComponent(fileName)}`,
+      hashes: { sha256 },
       'core-metadata': true,
       yanked: false,
     },
   ];
-  return Buffer.from(JSON.stringify({ meta: { 'api-version': '1.1' }, name: project, files }));
+  return Buffer.from(JSON.stringify({ meta: { 'api-version': '1.1' }, name, files }));
 }

@@ -8,7 +8,7 @@ import { Semaphore } from '../../foundation/semaphore.ts';
 import { projectVersion } from '../project-version.ts';
 import { type BuiltWheel, projectName, type SourceFile } from '../wheel-file.ts';
 import { type IndexAccess, IndexFault } from './index-access.ts';
-import { installedPage, publishedFile, withoutMetadata } from './index-page.ts';
+import { givenPage, installedPage, publishedFile, withoutMetadata } from './index-page.ts';
 import type { PageStore } from './page-store.ts';
 import { type UnbuiltPage, unbuiltPage } from './unbuilt-page.ts';
 
@@ -33,6 +33,8 @@ export interface IndexSession {
   readonly unbuilt?: ReadonlySet<string> | undefined;
   /** Wheels that were built of source distributions of these projects. Default: none. */
   readonly built?: readonly BuiltWheel[] | undefined;
+  /** Wheels that are the only versions of their projects. Default: none. */
+  readonly given?: readonly BuiltWheel[] | undefined;
   /** Receives sentences for the log of the build. */
   readonly log: (line: string) => void;
   readonly signal: AbortSignal;
@@ -147,6 +149,8 @@ export function createLoopbackIndex(deps: {
       const name = projectName(project);
       const version = installed.get(name);
       if (version !== undefined) return sendPage(response, installedPage(name, version));
+      const given = session.given?.find(one => projectName(one.name) === name);
+      if (given !== undefined) return sendPage(response, givenPage(given));
       using _turn = await turns.take({ signal });
       const found = await firstPage(session.indexes, name, signal);
       if (found === undefined) return void response.writeHead(404).end();
@@ -177,7 +181,8 @@ export function createLoopbackIndex(deps: {
     const [, made] = /^\/built\/[^/]+\/([^/]+)\.metadata$/.exec(path) ?? [];
     if (made !== undefined) {
       const fileName = decodeURIComponent(made);
-      const text = session.built?.find(one => one.fileName === fileName)?.metadata;
+      const wheels = [...(session.given ?? []), ...(session.built ?? [])];
+      const text = wheels.find(one => one.fileName === fileName)?.metadata;
       response.writeHead(text === undefined ? 404 : 200, { 'content-type': 'text/plain' });
       response.end(text);
       return;

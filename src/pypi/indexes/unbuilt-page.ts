@@ -49,7 +49,7 @@ export function unbuiltPage(
     if (hashes.sha256 !== undefined && isBetter) sources.set(version, source);
     const made = madeOf.get(version);
     // A stand-in of the other archive of the version could have the name of the wheel, or come before it.
-    if (made !== undefined && made.source.fileName !== fileName) return [];
+    if (made !== undefined && made.source?.fileName !== fileName) return [];
     const filename =
       made?.fileName ?? `${project.replaceAll('-', '_')}-${written}-py3-none-any.whl`;
     if (names.has(filename)) return [];

@@ -1,6 +1,6 @@
 import type { PythonRequirement } from '../requirements/requirement.ts';
 import { fitOfWheel, type PythonTarget } from '../solving/python-target.ts';
-import type { WheelFile } from '../wheel-file.ts';
+import type { GitCommit, WheelFile } from '../wheel-file.ts';
 import { type LockedPackage, otherIndex, type PythonLock } from './locked-package.ts';
 import {
   condaVersions,
@@ -15,6 +15,8 @@ export interface ChosenPackages {
   readonly wheels: readonly WheelFile[];
   /** Packages whose files are looked up at the index, by their hashes. */
   readonly lookups: readonly PythonRequirement[];
+  /** Packages of git repositories, which are built. */
+  readonly commits: readonly { readonly name: string; readonly commit: GitCommit }[];
 }
 
 /** The Python that a lock file is installed with, and what is left out of it. */
@@ -74,7 +76,9 @@ function newestPatch(minor: number, conditions: readonly VersionCondition[]): st
 /** Returns the packages of a lock file that have no wheel for a system, and what they have. */
 function lacking(name: string, lock: PythonLock, target: PythonTarget): readonly LockedPackage[] {
   return uniqueIn(name, lock.select(target)).filter(
-    one => one.source === otherIndex || (!hasHashes(one) && bestOf(one, target) === undefined),
+    one =>
+      one.source === otherIndex ||
+      (!one.commit && !hasHashes(one) && bestOf(one, target) === undefined),
   );
 }
 
@@ -93,7 +97,8 @@ export function chooseLocked(name: string, lock: PythonLock, target: PythonTarge
   }
   const chosen = uniqueIn(name, lock.select(target));
   return {
-    wheels: chosen.flatMap(one => bestOf(one, target) ?? []),
+    wheels: chosen.flatMap(one => (one.commit ? [] : (bestOf(one, target) ?? []))),
+    commits: chosen.flatMap(({ name, commit }) => (commit ? [{ name, commit }] : [])),
     lookups: chosen.filter(hasHashes).map(({ name, version, hashes }) => ({
       name,
       extras: [],
@@ -103,8 +108,8 @@ export function chooseLocked(name: string, lock: PythonLock, target: PythonTarge
   };
 }
 
-function hasHashes({ hashes = [] }: LockedPackage): boolean {
-  return hashes.length > 0;
+function hasHashes({ hashes = [], commit }: LockedPackage): boolean {
+  return hashes.length > 0 && commit === undefined;
 }
 
 function uniqueIn(name: string, packages: readonly LockedPackage[]): readonly LockedPackage[] {

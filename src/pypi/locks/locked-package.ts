@@ -1,4 +1,5 @@
-import { projectName, type WheelFile } from '../wheel-file.ts';
+import { isCommitId, readGitAddress } from '../repositories/git-address.ts';
+import { type GitCommit, projectName, type WheelFile } from '../wheel-file.ts';
 import type { MarkerSystem } from './markers.ts';
 import { isTable, refuseLock, type Table, textIn } from './toml-table.ts';
 
@@ -22,6 +23,8 @@ export interface LockedPackage {
   readonly hashes?: readonly string[] | undefined;
   /** What it is made of, where that is not a wheel, such as `a git repository`; absent for none. */
   readonly source?: string | undefined;
+  /** The commit that it is built from; absent for one with wheels or hashes. */
+  readonly commit?: GitCommit | undefined;
 }
 
 /** The source of a package that is not looked up, since it is at another index than others. */
@@ -93,4 +96,24 @@ export function lockedWheel(
     sha256,
     ...(typeof size === 'number' && Number.isSafeInteger(size) && size > 0 ? { size } : {}),
   };
+}
+
+/**
+ * Returns the commit of a package of a git repository; undefined for what cannot be built. Throws a `Fault` (400) for an address with
+ * credentials, which is not shown.
+ */
+export function lockedCommit(
+  name: string,
+  of: { name: string },
+  { url, id, subdirectory }: { url: unknown; id: unknown; subdirectory: unknown },
+): GitCommit | undefined {
+  if (typeof url !== 'string' || typeof id !== 'string' || !isCommitId(id)) return undefined;
+  if (/^[a-z+]{1,20}:\/\/[^/]*@/.test(url)) {
+    refuseLock(name, `the address of ${of.name} contains credentials: remove them`);
+  }
+  const folder = typeof subdirectory === 'string' && subdirectory !== '' ? subdirectory : undefined;
+  const found = readGitAddress(
+    `git+${url}@${id}${folder === undefined ? '' : `#subdirectory=${folder}`}`,
+  );
+  return found && { url: found.url, id, subdirectory: found.subdirectory };
 }

@@ -1,5 +1,12 @@
-import { projectName } from '../wheel-file.ts';
-import { identityOf, mostLocked, otherIndex, type PythonLock, tablesOf } from './locked-package.ts';
+import { type GitCommit, projectName } from '../wheel-file.ts';
+import {
+  identityOf,
+  lockedCommit,
+  mostLocked,
+  otherIndex,
+  type PythonLock,
+  tablesOf,
+} from './locked-package.ts';
 import { markerHolds } from './markers.ts';
 import { leftOutOf, type ProjectParts } from './project-parts.ts';
 import { isTable, refuseLock, type Table, textIn, textsIn } from './toml-table.ts';
@@ -26,6 +33,7 @@ export function readPoetryLock(name: string, lock: Table, parts: ProjectParts): 
   const packages = tables.map(table => {
     const groups = textsIn(table.groups);
     const { markers } = table;
+    const of = identityOf(name, table);
     return {
       groups,
       isInstalled: groups.length === 0 || groups.some(one => installed.includes(projectName(one))),
@@ -35,13 +43,14 @@ export function readPoetryLock(name: string, lock: Table, parts: ProjectParts): 
       // What an extra brings has a marker that names it.
       isOptional: table.optional === true && typeof markers !== 'string',
       locked: {
-        ...identityOf(name, table),
+        ...of,
         wheels: [],
         hashes: tablesOf(name, table.files, 'files').flatMap(file => {
           const hash = textIn(file, 'hash') ?? '';
           return /^sha256:[0-9a-f]{64}$/.test(hash) ? [hash.slice('sha256:'.length)] : [];
         }),
         source: sourceOf(table.source),
+        commit: commitOf(name, of, table.source),
       },
     };
   });
@@ -63,6 +72,12 @@ export function readPoetryLock(name: string, lock: Table, parts: ProjectParts): 
         )
         .map(({ locked }) => locked),
   };
+}
+
+function commitOf(name: string, of: { name: string }, source: unknown): GitCommit | undefined {
+  if (!isTable(source) || textIn(source, 'type') !== 'git') return undefined;
+  const { url, resolved_reference: id, subdirectory } = source;
+  return lockedCommit(name, of, { url, id, subdirectory });
 }
 
 function sourceOf(source: unknown): string | undefined {

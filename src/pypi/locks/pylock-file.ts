@@ -2,6 +2,7 @@ import type { WheelFile } from '../wheel-file.ts';
 import {
   identityOf,
   type LockedPackage,
+  lockedCommit,
   lockedWheel,
   mostLocked,
   type PythonLock,
@@ -69,5 +70,7 @@ function packageOf(name: string, table: Table): LockedPackage {
         : table.sdist !== undefined || table.archive !== undefined
           ? 'a source distribution'
           : undefined;
-  return { ...of, wheels, source };
+  const vcs = isTable(table.vcs) && textIn(table.vcs, 'type') === 'git' ? table.vcs : {};
+  const { url, 'commit-id': id, subdirectory } = vcs;
+  return { ...of, wheels, source, commit: lockedCommit(name, of, { url, id, subdirectory }) };
 }

@@ -1,7 +1,8 @@
-import { projectName, type WheelFile } from '../wheel-file.ts';
+import { type GitCommit, projectName, type WheelFile } from '../wheel-file.ts';
 import {
   identityOf,
   type LockedPackage,
+  lockedCommit,
   lockedWheel,
   mostLocked,
   type PythonLock,
@@ -85,10 +86,20 @@ function entryOf(name: string, table: Table): Entry {
     ...of,
     wheels,
     source: what,
+    commit: commitIn(name, of, source.git),
     table,
     isLocal: local !== undefined,
     isRoot: local === '.',
   };
+}
+
+/** Returns the commit in `https://host/path?rev=main#0123...`. */
+function commitIn(name: string, of: { name: string }, git: unknown): GitCommit | undefined {
+  if (typeof git !== 'string' || !URL.canParse(git)) return undefined;
+  const { hash, searchParams } = new URL(git);
+  const url = git.replace(/[?#].*$/s, '');
+  const subdirectory = searchParams.get('subdirectory');
+  return lockedCommit(name, of, { url, id: hash.slice(1), subdirectory });
 }
 
 function rootsOf(entries: readonly Entry[]): readonly Entry[] {

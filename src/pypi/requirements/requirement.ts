@@ -1,3 +1,4 @@
+import { type GitRequirement, readGitAddress } from '../repositories/git-address.ts';
 import { projectName, type SourceFile, type WheelFile } from '../wheel-file.ts';
 
 /** A requirement that names a project of an index. */
@@ -35,6 +36,8 @@ export type PipLine =
   | { readonly kind: 'wheel'; readonly wheel: WheelFile }
   /** A source distribution at an address, as lock files list it for a wheel that was built. */
   | { readonly kind: 'source'; readonly project: LockedSource }
+  /** A git repository. */
+  | ({ readonly kind: 'repository' } & GitRequirement)
   /** Where names are looked up. */
   | ({ readonly kind: 'index' } & NamedIndex)
   /** A line that only pip in a builder can handle. */
@@ -63,7 +66,7 @@ export function readPipLine(text: string): PipLine {
   if (/\$/.test(line)) return builder('a variable in a line for pip');
   if (/[`\\{}]/.test(line))
     return builder(`the character ${/[`\\{}]/.exec(line)?.[0]} in a line for pip`);
-  if (repository.test(line)) return builder('a repository for pip');
+  if (repository.test(line)) return repositoryLine(line, hashes) ?? builder('a repository for pip');
   if (/^[a-z][a-z0-9+.-]{0,20}:/i.test(line)) return builder('a path or address for pip');
   const [name] = nameGrammar.exec(line) ?? [];
   if (name === undefined) return builder('a path or address for pip');
@@ -74,7 +77,11 @@ export function readPipLine(text: string): PipLine {
     .map(extra => extra.trim())
     .filter(extra => extra !== '');
   const after = rest.slice(bracketed.length).trim();
-  if (after.startsWith('@')) return addressLine(name, after.slice(1).trim());
+  if (after.startsWith('@')) {
+    const address = after.slice(1).trim();
+    const given = { name: projectName(name), extras: plainExtras(extras) };
+    return repositoryLine(address, hashes, given) ?? addressLine(name, address);
+  }
   const semicolon = after.indexOf(';');
   const [before, marker] =
     semicolon < 0 ? [after, ''] : [after.slice(0, semicolon), after.slice(semicolon + 1).trim()];
@@ -91,11 +98,29 @@ export function readPipLine(text: string): PipLine {
   return {
     kind: 'project',
     name: projectName(name),
-    extras: [...new Set(extras.map(projectName))].sort(),
+    extras: plainExtras(extras),
     versions,
     ...(marker === '' ? {} : { marker }),
     ...(hashes.length === 0 ? {} : { hashes: hashes.map(hash => hash.slice('sha256:'.length)) }),
   };
+}
+
+function plainExtras(extras: readonly string[]): readonly string[] {
+  return [...new Set(extras.map(projectName))].sort();
+}
+
+/** Returns the line of a git repository; undefined for another address. Its bytes have no hash that pip could compare. */
+function repositoryLine(
+  address: string,
+  hashes: readonly string[],
+  given?: Pick<GitRequirement, 'extras'> & { readonly name: string },
+): PipLine | undefined {
+  const found = hashes.length > 0 ? undefined : readGitAddress(address);
+  if (found === undefined) return undefined;
+  const name = given?.name ?? found.name;
+  if (found.name !== undefined && found.name !== name) return undefined;
+  const extras = plainExtras([...(given?.extras ?? []), ...found.extras]);
+  return { kind: 'repository', ...found, name, extras };
 }
 
 const optionBehind = / (--[a-z]{1,20}(?:-[a-z]{1,20}){0,4})(?:[ =]|$)/;

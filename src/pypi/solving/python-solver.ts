@@ -51,6 +51,8 @@ export interface PythonRequest {
   readonly indexes?: readonly NamedIndex[] | undefined;
   /** Wheels that were built of source distributions: each is chosen where its version is. Default: none. */
   readonly built?: readonly BuiltWheel[] | undefined;
+  /** Wheels that are the only versions of their projects, such as those that were built of repositories. Default: none. */
+  readonly given?: readonly BuiltWheel[] | undefined;
   /** True where the requirements are all packages: what they require is not added. Default: false. */
   readonly isLocked?: boolean | undefined;
 }
@@ -95,15 +97,17 @@ export function createPythonSolver(deps: PythonSolverDeps): PythonSolver {
   const ready = rm(deps.directory, { recursive: true, force: true }).catch(() => {});
 
   const solveNow = async (
-    { requirements, packages, target, indexes: named = [], built = [], isLocked }: PythonRequest,
+    { requirements, packages, target, isLocked, ...request }: PythonRequest,
     { log, signal }: PythonSolveOptions,
     { readsWheels = false, unbuilt: also = new Set() }: SolveMode = {},
   ): Promise<readonly WheelFile[]> => {
     await ready;
-    const unbuilt = new Set([...also, ...built.map(({ name }) => projectName(name))]);
+    const { indexes: named = [], built = [], given = [] } = request;
+    const made = [...given, ...built];
+    const unbuilt = new Set([...also, ...made.map(({ name }) => projectName(name))]);
     const installed = installedProjects(packages);
     const indexes = indexesOf(named);
-    const session = { indexes, installed, log, signal, readsWheels, unbuilt, built };
+    const session = { indexes, installed, log, signal, readsWheels, unbuilt, built, given };
     using opened = await deps.index.open(session);
     const directory = join(resolve(deps.directory), randomUUID());
     const stop = new AbortController();
@@ -132,7 +136,7 @@ export function createPythonSolver(deps: PythonSolverDeps): PythonSolver {
         continue;
       }
       if (place === 'built') {
-        found.push(...builtWheel(project, built));
+        found.push(...builtWheel(project, made));
         continue;
       }
       found.push(...(await wheelOf(project, { target, allowed, index: opened })));

@@ -18,6 +18,7 @@ import {
 } from '../../conda/index.ts';
 import {
   createBuilderIndexes,
+  createCommitFinder,
   createIndexAccess,
   createKeptWheels,
   createLoopbackIndex,
@@ -41,7 +42,7 @@ export type Conda = ReturnType<typeof createConda>;
 export function createConda(
   deps: AppDeps,
   { content, rows, space, pathOf, tally, signingKey }: State,
-  { connecting }: Pick<RegistryAccess, 'connecting'>,
+  { connecting, settings }: Pick<RegistryAccess, 'connecting' | 'settings'>,
 ) {
   const { config, log } = deps;
   const { timeouts, bounds, retry } = connecting;
@@ -79,6 +80,13 @@ export function createConda(
   });
   const fetchArchive = createArchiveFetch({ channels: access, content, limits });
   const python = createPython(deps, { space, pathOf, signingKey }, { connecting });
+  // A builder fetches repositories, and reaches these hosts.
+  const repositories = createTransport(
+    withoutReach(settings),
+    timeouts,
+    config.builds.privateHosts,
+    bounds,
+  );
   const wheelThreads = createWheelThreads(limits.threads);
   const keptWheels = createKeptWheels({
     content,
@@ -115,6 +123,7 @@ export function createConda(
     pythonSolver: python.solver,
     projectSearch: python.search,
     uv: python.uv,
+    commits: createCommitFinder(repositories),
     async close() {
       await solver.close();
       await Promise.all([
@@ -123,7 +132,8 @@ export function createConda(
         threads.close(),
         wheelThreads.close(),
       ]);
-      await Promise.all([transport.close(), guarded.close(), python.close()]);
+      const transports = [transport, guarded, repositories];
+      await Promise.all([...transports.map(one => one.close()), python.close()]);
     },
   };
 }

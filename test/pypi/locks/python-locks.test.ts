@@ -146,6 +146,29 @@ version = "2"
 ${source}
 `;
 
+test('a package of a git repository is built from its commit', async () => {
+  const id = '0123456789abcdef0123456789abcdef01234567';
+  const url = 'https://h.test/tool.git';
+  const pylock = (of: string) =>
+    `lock-version = "1.0"\ncreated-by = "t"\n\n[[packages]]\nname = "tool"\n[packages.vcs]\ntype = "git"\nurl = "${of}"\ncommit-id = "${id}"\nsubdirectory = "py"\n`;
+  const poetry = `[[package]]\nname = "tool"\nversion = "2"\noptional = false\ngroups = ["main"]\nfiles = []\n\n[package.source]\ntype = "git"\nurl = "${url}"\nreference = "main"\nresolved_reference = "${id}"\nsubdirectory = "py"\n\n[metadata]\nlock-version = "2.1"\npython-versions = ">=3.9"\ncontent-hash = "0"\n`;
+  const uv = lockOf(`source = { git = "${url}?subdirectory=py&rev=main#${id}" }`);
+  for (const [name, text] of [
+    ['pylock.toml', pylock(url)],
+    ['poetry.lock', poetry],
+    ['uv.lock', uv],
+  ] as const) {
+    const order = { name, text, version: '3.11.2', system, parts: none };
+    const { wheels, lookups, commits } = await readPythonLock.packages(order);
+    assert.deepEqual([wheels, lookups], [[], []], name);
+    assert.deepEqual(commits, [{ name: 'tool', commit: { url, id, subdirectory: 'py' } }], name);
+  }
+  await assert.rejects(
+    chosen('pylock.toml', pylock('https://sesame@h.test/tool.git'), '3.11.2'),
+    /^Fault: pylock\.toml: the address of tool contains credentials: remove them$/,
+  );
+});
+
 test('a package without a wheel is named with what it has', async () => {
   const refused = async (text: string) => {
     try {

@@ -39,7 +39,15 @@ test('what is not a name with versions is for a builder, and never an option or 
     'six\\': 'the character \\ in a line for pip',
     'six{0}': 'the character { in a line for pip',
     'six @ file:///etc/passwd': 'the address of six for pip',
-    'six @ git+https://example.org/six.git': 'the repository of six for pip',
+    'six @ git+https://example.org/six.git ; python_version < "3.9"':
+      'the repository of six for pip',
+    'six @ git+https://example.org/six.git@-upload': 'the repository of six for pip',
+    'six @ git+https://example.org/six.git@a..b': 'the repository of six for pip',
+    'six @ git+https://example.org/../six.git': 'the repository of six for pip',
+    'six @ git+https://example.org/six.git#subdirectory=../etc': 'the repository of six for pip',
+    'six @ git+https://example.org/six.git#egg=other': 'the repository of six for pip',
+    'git+https://example.org/six.git?token=sesame': 'a repository for pip',
+    'git+ssh://git@example.org/six.git': 'a repository for pip',
     'six==${VERSION}': 'a variable in a line for pip',
     'six=1.0': 'the requirement of pip for six',
     'six --find-links /etc': 'the option --find-links behind the requirement six',
@@ -50,6 +58,27 @@ test('what is not a name with versions is for a builder, and never an option or 
   };
   for (const [line, reason] of Object.entries(cases)) {
     assert.deepEqual(readPipLine(line), { kind: 'builder', reason }, line);
+  }
+});
+
+test('a repository is read as pip and lock files write it', () => {
+  const url = 'https://example.org/a/six.git';
+  const id = '0123456789abcdef0123456789abcdef01234567';
+  const none = { extras: [], revision: undefined, subdirectory: undefined };
+  const cases = {
+    [`git+${url}`]: { ...none, name: undefined },
+    [`Six[B,a] @ git+${url}@feature/x#subdirectory=py/`]: {
+      ...{ name: 'six', extras: ['a', 'b'], revision: 'feature/x', subdirectory: 'py' },
+    },
+    [`git+${url}@v1.0#egg=Six[a]&subdirectory=py`]: {
+      ...{ name: 'six', extras: ['a'], revision: 'v1.0', subdirectory: 'py' },
+    },
+    [`six @ git+${url}?subdirectory=py&rev=main#${id}`]: {
+      ...{ name: 'six', extras: [], revision: id, subdirectory: 'py' },
+    },
+  };
+  for (const [line, expected] of Object.entries(cases)) {
+    assert.deepEqual(readPipLine(line), { kind: 'repository', url, ...expected }, line);
   }
 });
 

@@ -125,9 +125,12 @@ export function readPipRequirement(field: string, text: string): string {
   if (line.endsWith('\\')) refuse(`'${field}': ${shown(line)} ends in a backslash: remove it`);
   if (hasCredentials(line)) {
     refuse(
-      `'${field}' contains credentials in an address: recipes and logs are not secret, so remove them`,
+      `'${field}' contains credentials in an address: recipes and logs are not secret, so remove them${/\bgit\+/i.test(line) ? ". A private package belongs at an index that the operator lists with its credentials in 'pypi'" : ''}`,
     );
   }
+  const protocol = /\bgit\+([a-z]{1,10}):/i.exec(line)?.[1]?.toLowerCase() ?? '';
+  const remedy = closedProtocols[protocol];
+  if (remedy !== undefined) refuse(`'${field}' has a repository at git+${protocol}: ${remedy}`);
   if (oneEqualsSign.test(line)) {
     refuse(`'${field}': ${shown(line)} has one '=': pip reads two, as in NAME==VERSION`);
   }
@@ -138,6 +141,14 @@ export function readPipRequirement(field: string, text: string): string {
   }
   return line;
 }
+
+/** Protocols of repositories that are not fetched, with what to do instead. */
+const closedProtocols: Readonly<Record<string, string>> = {
+  ssh: 'the server has no key for it. Write git+https, which requires a public repository',
+  file: 'the server does not have your files. Push the repository, and write git+https',
+  http: 'anybody on the way could change it. Write git+https',
+  git: 'anybody on the way could change it. Write git+https',
+};
 
 const oneEqualsSign = /^[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[^\]]*\])?\s*=(?!=)/;
 // A name with a slash is a directory.

@@ -2,6 +2,7 @@ import { type CondaPackage, linkOrder } from '../../../conda/index.ts';
 import { explicitLine } from '../../../conda/locks/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
 import type { WheelFile } from '../../../pypi/index.ts';
+import { commitAddress } from '../../../pypi/requirements/index.ts';
 import type { RecipeOrigin } from '../../plan/build-plan.ts';
 import type { CondaMaker, CondaSource, PlatformLock } from '../../recipe/conda/conda-source.ts';
 import {
@@ -32,6 +33,9 @@ export class BuilderRequired extends Error {
     this.olderPython = olderPython;
   }
 }
+
+/** Wheels of repositories must be built, whichever Python is chosen: all other packages of pip have wheels. */
+export class RepositoriesRequired extends BuilderRequired {}
 
 /** The packages of an image for one platform. */
 export interface SolvedPlatform {
@@ -133,8 +137,8 @@ function published({ source, ...wheel }: WheelFile): WheelFile {
 }
 
 /** Returns a wheel as a line for pip, which fetches and verifies that file and looks up no name. */
-function pipLine({ name, url, sha256 }: WheelFile): string {
-  return `${name} @ ${url}#sha256=${sha256}`;
+function pipLine({ name, url, sha256, commit }: WheelFile): string {
+  return `${name} @ ${commit ? commitAddress(commit) : `${url}#sha256=${sha256}`}`;
 }
 
 /** Returns packages in the order in which they can be installed. Those of a lock file are already in it. */

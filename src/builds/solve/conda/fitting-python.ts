@@ -2,7 +2,7 @@ import type { CondaPackage } from '../../../conda/index.ts';
 import { NoPythonSolution, packagesOfProjects, type WheelFile } from '../../../pypi/index.ts';
 import { readPipLine } from '../../../pypi/requirements/index.ts';
 import type { CondaSource } from '../../recipe/conda/conda-source.ts';
-import { BuilderRequired } from './builder-required.ts';
+import { BuilderRequired, RepositoriesRequired } from './builder-required.ts';
 import {
   type CondaPackagesDeps,
   type CondaSystem,
@@ -41,6 +41,12 @@ export async function findFitting(
     try {
       return { packages: found.packages, wheels: await findWheels(found, system, deps, usual) };
     } catch (error) {
+      if (error instanceof RepositoriesRequired) {
+        if (buildWheels === undefined) throw error;
+        first = error;
+        newest = found;
+        break;
+      }
       // An index that is down is not an answer about a Python.
       if (!isAboutPython(error)) throw error;
       first ??= error;

@@ -19,6 +19,7 @@ import type { Documents } from '../../../images/index.ts';
 import { type Document, parseManifest } from '../../../oci/index.ts';
 import { formatPlatform } from '../../../oci/naming.ts';
 import type { LayeredWheel, MixedLayers } from '../../../pypi/index.ts';
+import { commitAddress } from '../../../pypi/requirements/index.ts';
 import type { Access } from '../../../upstream/index.ts';
 import type { RunStep } from '../../logs/run-step.ts';
 import type { BuildRights } from '../build-rights.ts';
@@ -115,18 +116,19 @@ interface Made extends Omit<PlatformSolution, 'wheels'> {
   readonly variables: Readonly<Record<string, string>>;
 }
 
-/** Returns what documents say about a wheel. Of one that was built, they name what anybody can fetch: its source distribution. */
+/** Returns what documents say about a wheel. Of one that was built, they name what anybody can fetch. */
 function billedWheel({ wheel, metadata, sums: ownSums }: LayeredWheel): BilledWheel {
-  const { name, version, source } = wheel;
+  const { name, version, source, commit } = wheel;
   const { fileName, url } = source ?? wheel;
   const sums = source ? { sha256: source.sha256, size: source.size ?? 0 } : ownSums;
+  const origin = commit
+    ? { fileName: undefined, url: commitAddress(commit), sha256: undefined, size: undefined }
+    : { fileName, url, ...sums };
   const { licenseExpression, license, licenseClassifiers, summary, homePage } = metadata;
   return {
     name,
     version,
-    fileName,
-    url,
-    ...sums,
+    ...origin,
     license: licenseExpression ?? license ?? licenseClassifiers[0],
     summary,
     home: homePage,

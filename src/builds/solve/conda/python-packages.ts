@@ -1,11 +1,15 @@
 import type { SolveOptions } from '../../../conda/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
+import { inTurns } from '../../../foundation/work.ts';
 import {
   type BuiltWheel,
+  type CommitFinder,
   fitOfWheel,
   isPythonVersion,
+  type PythonRequest,
   type PythonSolver,
   type PythonTarget,
+  packagesOfProjects,
   readPythonLock,
   type UnbuiltProject,
   UvFailed,
@@ -13,15 +17,29 @@ import {
   type WheelFile,
   WheelsMissing,
 } from '../../../pypi/index.ts';
-import { type PipLine, readPipLine } from '../../../pypi/requirements/index.ts';
-import type { SourceToBuild, WheelEnvironment } from '../wheels/build-wheels.ts';
-import { BuilderRequired } from './builder-required.ts';
+import {
+  commitAddress,
+  type GitRequirement,
+  isCommitId,
+  type PipLine,
+  type PythonRequirement,
+  projectName,
+  readPipLine,
+} from '../../../pypi/requirements/index.ts';
+import {
+  type CommitToBuild,
+  mustBuild,
+  type SourceToBuild,
+  type WheelEnvironment,
+} from '../wheels/build-wheels.ts';
+import { BuilderRequired, RepositoriesRequired } from './builder-required.ts';
 import { type CondaSystem, type FoundPackages, pythonSystemOf } from './conda-packages.ts';
 
 /** The parts of the server for Python packages. */
 export interface PythonParts {
   readonly pythonSolver: PythonSolver;
   readonly uv: Pick<UvProgram, 'isThere'>;
+  readonly commits: Pick<CommitFinder, 'commitOf'>;
 }
 
 /** Builds wheels of source distributions for packages of Conda, and the Python among them. */
@@ -46,7 +64,7 @@ const mostBuilt = 10;
 export async function findWheels(
   { packages, pip, isLocked, pythonLock }: FoundPackages,
   system: CondaSystem,
-  { pythonSolver, uv }: PythonParts,
+  { pythonSolver, uv, commits }: PythonParts,
   options: WheelOptions,
 ): Promise<readonly WheelFile[]> {
   const target = targetOf(packages, system);
@@ -60,9 +78,10 @@ export async function findWheels(
   if (reasons.length > 0) throw new BuilderRequired([...new Set(reasons)].slice(0, mostReasons));
   const listed = lines.flatMap(line => (line.kind === 'wheel' ? [line.wheel] : []));
   const sources = lines.flatMap(line => (line.kind === 'source' ? [line.project] : []));
+  const repositories = lines.filter(isRepository);
   const requirements = lines.filter(isProject);
   const indexes = lines.filter(isIndex);
-  const requiresUv = requirements.length > 0 || sources.length > 0;
+  const requiresUv = requirements.length + sources.length + repositories.length > 0;
   if (requiresUv && !uv.isThere()) {
     throw new BuilderRequired([`the 'pip' packages${isLocked ? ' of the lock file' : ''}`]);
   }
@@ -71,18 +90,55 @@ export async function findWheels(
   if (!requiresUv && !hasPython) return listed;
   if (target === undefined) throw new BuilderRequired(["the 'pip' packages for this Python"]);
   requireFitting(listed, target);
-  if (sources.length > 0 && (!options.buildWheels || sources.length > mostBuilt)) {
+  const { buildWheels } = options;
+  if (sources.length > 0 && (!buildWheels || sources.length > mostBuilt)) {
     throw new BuilderRequired(sources.map(sourceOf));
   }
-  const made =
-    sources.length === 0 ? [] : await options.buildWheels?.(sources, { packages, target, indexes });
-  const given = [...listed, ...(made ?? []).map(({ metadata: _, ...wheel }) => wheel)];
-  if (requirements.length === 0) return given;
+  const environment = { packages, target, indexes };
+  const made = sources.length === 0 ? [] : ((await buildWheels?.(sources, environment)) ?? []);
+  const given = [...listed, ...made.map(withoutMetadata)];
+  const request = { requirements, packages, target, indexes, isLocked };
+  const known = sources.length;
+  if (repositories.length === 0) {
+    if (requirements.length === 0) return given;
+    return [...given, ...(await solveBuilding(request, pythonSolver, options, known))];
+  }
+  if (buildWheels === undefined) {
+    // An older Python may be required for these.
+    if (requirements.length > 0) await solveBuilding(request, pythonSolver, options, known);
+    throw new RepositoriesRequired(repositories.map(repositoryOf).slice(0, mostReasons));
+  }
+  requirePinned(repositories, requirements);
+  const toBuild = await commitsOf(repositories, commits, options.signal);
+  const ofCommits = await buildCommits(toBuild, environment, buildWheels);
+  const wheels = ofCommits.map(({ wheel }) => withoutMetadata(wheel));
+  if (isLocked && requirements.length === 0) return [...given, ...wheels];
+  // What a dry run does not build is not known to the solver.
+  const built = isLocked ? [] : ofCommits.filter(({ wheel }) => !mustBuild(wheel));
+  const whole = {
+    ...request,
+    requirements: [...requirements, ...built.map(requirementOf)],
+    given: built.map(({ wheel }) => wheel),
+  };
+  const inAll = known + toBuild.length;
+  const solved =
+    whole.requirements.length === 0 ? [] : await solveBuilding(whole, pythonSolver, options, inAll);
+  const names = new Set(wheels.map(({ name }) => projectName(name)));
+  return [...given, ...wheels, ...solved.filter(({ name }) => !names.has(projectName(name)))];
+}
+
+/** Returns the wheels that satisfy requirements. Those that no index has are built. */
+async function solveBuilding(
+  request: PythonRequest & Pick<WheelEnvironment, 'indexes'>,
+  pythonSolver: PythonSolver,
+  options: WheelOptions,
+  alreadyBuilt: number,
+): Promise<readonly WheelFile[]> {
+  const { packages, target, indexes } = request;
   const built: BuiltWheel[] = [];
   for (;;) {
     try {
-      const request = { requirements, packages, target, indexes, isLocked, built };
-      return [...given, ...(await pythonSolver.solve(request, options))];
+      return await pythonSolver.solve({ ...request, built }, options);
     } catch (error) {
       if (error instanceof UvFailed) {
         options.log(`uv: ${error.words}`);
@@ -92,13 +148,87 @@ export async function findWheels(
       const { projects } = error;
       const sources = projects.flatMap(sourceToBuild);
       const isKnown = sources.length === projects.length;
-      if (!options.buildWheels || !isKnown || built.length + sources.length > mostBuilt) {
+      const count = alreadyBuilt + built.length + sources.length;
+      if (!options.buildWheels || !isKnown || count > mostBuilt) {
         throw new BuilderRequired(projects.map(sourceOf), undefined, olderThanAll(projects));
       }
       // What each of them requires is known when it is built.
       built.push(...(await options.buildWheels(sources, { packages, target, indexes })));
     }
   }
+}
+
+function withoutMetadata({ metadata: _, ...wheel }: BuiltWheel): WheelFile {
+  return wheel;
+}
+
+/** A repository that is installed, at its commit. */
+interface RepositoryToBuild extends CommitToBuild {
+  readonly extras: readonly string[];
+}
+
+/** Returns the commits of repositories: those that branches and tags have now. */
+async function commitsOf(
+  repositories: readonly GitRequirement[],
+  commits: Pick<CommitFinder, 'commitOf'>,
+  signal: AbortSignal,
+): Promise<readonly RepositoryToBuild[]> {
+  if (repositories.length > mostBuilt) {
+    throw refuse(`More than ${mostBuilt} git repositories for pip: publish their packages`);
+  }
+  return inTurns(commitsAtOnce, repositories, async ({ name, extras, url, ...it }) => {
+    const id = await commits.commitOf(url, it.revision, signal);
+    return { name, extras, commit: { url, id, subdirectory: it.subdirectory } };
+  });
+}
+
+const commitsAtOnce = 4;
+
+/** Builds the wheels of commits. Throws a `Fault` for one that Conda installs also. */
+async function buildCommits(
+  toBuild: readonly RepositoryToBuild[],
+  environment: Parameters<BuildWheelsFor>[1],
+  buildWheels: BuildWheelsFor,
+): Promise<readonly { wheel: BuiltWheel; extras: readonly string[] }[]> {
+  const wheels = await buildWheels(toBuild, environment);
+  const extrasOf = new Map(toBuild.map(({ commit, extras }) => [commitAddress(commit), extras]));
+  const installed = packagesOfProjects(environment.packages);
+  return wheels.map(wheel => {
+    const address = wheel.commit && commitAddress(wheel.commit);
+    const ofConda = installed.get(projectName(wheel.name));
+    if (ofConda) {
+      throw refuse(
+        `${wheel.name} is a package of Conda (${ofConda.name} ${ofConda.version}), and ${address} would replace it: remove one of the two`,
+      );
+    }
+    return { wheel, extras: extrasOf.get(address ?? '') ?? [] };
+  });
+}
+
+function requirementOf({
+  wheel,
+  extras,
+}: {
+  wheel: BuiltWheel;
+  extras: readonly string[];
+}): PythonRequirement {
+  return { name: projectName(wheel.name), extras, versions: `==${wheel.version}` };
+}
+
+/** Throws a `Fault` for a branch beside requirements with hashes, which promise that the same files are installed. */
+function requirePinned(
+  repositories: readonly GitRequirement[],
+  requirements: readonly PythonRequirement[],
+): void {
+  const open = repositories.find(({ revision = '' }) => !isCommitId(revision));
+  if (open === undefined || requirements.every(({ hashes }) => hashes === undefined)) return;
+  throw refuse(
+    `The Python packages have hashes, and git+${open.url} names no commit: write its 40 digits after an '@'`,
+  );
+}
+
+function refuse(message: string): Fault {
+  return new Fault('bad-request', message, { phase: 'build' });
 }
 
 function sourceToBuild({ name, version, source }: UnbuiltProject): SourceToBuild[] {
@@ -115,8 +245,8 @@ async function wheelsOfLock(
     pythonLock: NonNullable<FoundPackages['pythonLock']>;
     target: PythonTarget | undefined;
   },
-  { pythonSolver, uv }: PythonParts,
-  options: SolveOptions,
+  { pythonSolver, uv }: Pick<PythonParts, 'pythonSolver' | 'uv'>,
+  options: WheelOptions,
 ): Promise<readonly WheelFile[]> {
   const { name } = pythonLock;
   const refuse = (kind: 'bad-request' | 'unavailable', message: string) =>
@@ -129,7 +259,21 @@ async function wheelsOfLock(
     );
   }
   const { version, ...system } = target;
-  const { wheels, lookups } = await readPythonLock.packages({ ...pythonLock, system, version });
+  const chosen = await readPythonLock.packages({ ...pythonLock, system, version });
+  const { lookups, commits } = chosen;
+  if (commits.length > mostBuilt) {
+    throw refuse('bad-request', `more than ${mostBuilt} packages of git repositories`);
+  }
+  if (commits.length > 0 && !options.buildWheels) {
+    throw new RepositoriesRequired(commits.map(sourceOf).slice(0, mostReasons));
+  }
+  const environment = { packages, target, indexes: [] };
+  const toBuild = commits.map(one => ({ ...one, extras: [] }));
+  const built =
+    toBuild.length > 0 && options.buildWheels
+      ? await buildCommits(toBuild, environment, options.buildWheels)
+      : [];
+  const wheels = [...chosen.wheels, ...built.map(({ wheel }) => withoutMetadata(wheel))];
   if (lookups.length === 0) return wheels;
   try {
     const request = { requirements: lookups, packages, target, isLocked: true };
@@ -159,12 +303,24 @@ function requireFitting(wheels: readonly WheelFile[], target: PythonTarget): voi
   );
 }
 
+function isRepository(line: PipLine): line is Extract<PipLine, { kind: 'repository' }> {
+  return line.kind === 'repository';
+}
+
+function repositoryOf({ name, url }: Pick<GitRequirement, 'name' | 'url'>): string {
+  return `the git repository ${url}${name === undefined ? '' : ` of ${name}`}`;
+}
+
 function isProject(line: PipLine): line is Extract<PipLine, { kind: 'project' }> {
   return line.kind === 'project';
 }
 
 /** Returns what requires a builder: `the source distribution of numpy 1.21.0 (its newest wheel is for Python 3.9)`. */
-export function sourceOf({ name, version, olderPython }: UnbuiltProject): string {
+export function sourceOf(given: UnbuiltProject | SourceToBuild | WheelFile): string {
+  if ('commit' in given && given.commit) {
+    return repositoryOf({ name: given.name, url: given.commit.url });
+  }
+  const { name, version, olderPython } = given as UnbuiltProject;
   const exact = version === undefined ? name : `${name} ${version}`;
   const why = olderPython === undefined ? '' : ` (its newest wheel is for Python ${olderPython})`;
   return `the source distribution of ${exact}${why}`;

@@ -2,6 +2,7 @@ import type { CondaPackage } from '../../../conda/index.ts';
 import { formatPlatform } from '../../../oci/naming.ts';
 import type { SealedGrant } from '../../../platform/index.ts';
 import type { MixedLayers, WheelFile } from '../../../pypi/index.ts';
+import { commitAddress } from '../../../pypi/requirements/index.ts';
 import type { DomainMember } from '../../domain.ts';
 import { type BuildPlan, recipeIn } from '../../plan/build-plan.ts';
 import type { RightsOf } from '../build-rights.ts';
@@ -103,7 +104,10 @@ export function createSolutionOf(deps: SolutionOfDeps): SolutionOf {
 
 function asPackage(wheel: WheelFile): Omit<PlannedPackage, 'isHere'> {
   const { name, version } = wheel;
-  const { url, size } = wheel.source ?? wheel;
+  const { commit } = wheel;
+  const { url, size } = commit
+    ? { url: commitAddress(commit), size: undefined }
+    : (wheel.source ?? wheel);
   const built = mustBuild(wheel) ? ({ mustBuild: true } as const) : {};
   return { name, version, build: 'pypi_0', url, size, ...built };
 }

@@ -14,7 +14,9 @@ import type { Document } from '../../../oci/index.ts';
 import { formatPlatform, type Platform } from '../../../oci/naming.ts';
 import {
   type BuiltWheel,
+  type CommitFinder,
   checkBuiltWheel,
+  identityOfWheel,
   type KeptWheels,
   type MixedLayers,
   type PythonSolver,
@@ -25,7 +27,14 @@ import {
   type WheelFile,
   WheelsMissing,
 } from '../../../pypi/index.ts';
-import { type NamedIndex, projectName, readPipLine } from '../../../pypi/requirements/index.ts';
+import {
+  commitAddress,
+  directUrlOf,
+  type GitCommit,
+  type NamedIndex,
+  projectName,
+  readPipLine,
+} from '../../../pypi/requirements/index.ts';
 import type { Access } from '../../../upstream/index.ts';
 import { domainOfCaller, type LabelOf, type TrustDomain } from '../../domain.ts';
 import type { StepCount } from '../../logs/run-step.ts';
@@ -35,11 +44,23 @@ import type { BuildRun } from '../build-run.ts';
 import type { RunWheelBuild, WheelResult } from './run-wheel-build.ts';
 import { wheelRecipeVersion } from './wheel-recipe.ts';
 
+/** What a wheel is built of: no index has one. */
+export type SourceToBuild = ArchiveToBuild | CommitToBuild;
+
 /** A version of a project that has no wheel for an image. */
-export interface SourceToBuild {
+interface ArchiveToBuild {
   readonly name: string;
   readonly version: string;
   readonly source: SourceFile;
+  readonly commit?: undefined;
+}
+
+/** A commit of a git repository. Its version is known when it is built. */
+export interface CommitToBuild {
+  /** Undefined where only the repository has it. */
+  readonly name: string | undefined;
+  readonly commit: GitCommit;
+  readonly source?: undefined;
 }
 
 /** What wheels are built for: their environment is the image with its packages of Conda. */
@@ -88,6 +109,7 @@ export interface BuildWheelsDeps {
   readonly pythonSolver: Pick<PythonSolver, 'solve'>;
   /** Fetches files of indexes, and verifies their digests. */
   readonly fetchFile: FetchArchive;
+  readonly commits: Pick<CommitFinder, 'check'>;
   readonly run: RunWheelBuild;
   readonly labelOf: LabelOf;
 }
@@ -112,8 +134,8 @@ export interface WheelBuilds {
 }
 
 /** Returns true for a wheel of a plan that does not exist yet. */
-export function mustBuild({ source, url }: Pick<WheelFile, 'source' | 'url'>): boolean {
-  return source?.url === url;
+export function mustBuild({ source, commit, url }: WheelFile): boolean {
+  return url === (commit ? commitAddress(commit) : source?.url);
 }
 
 export function createWheelBuilds(deps: BuildWheelsDeps): WheelBuilds {
@@ -122,13 +144,13 @@ export function createWheelBuilds(deps: BuildWheelsDeps): WheelBuilds {
 
   /** Returns the wheels of what a build requires. They have an environment of their own: that of the image does not count. */
   const requiredWheels = async (
-    { name, version }: SourceToBuild,
+    given: SourceToBuild,
     requirements: readonly string[],
     { target, indexes }: WheelEnvironment,
     { log, signal, isTrusted }: RequirementsCaller,
   ): Promise<readonly WheelFile[]> => {
     const failed = (what: string) =>
-      new Fault('bad-request', `The build of ${name} ${version} requires ${what}`, {
+      new Fault('bad-request', `The build of ${titleOf(given)} requires ${what}`, {
         phase: 'build',
       });
     const lines = requirements.map(text => ({ text, line: readPipLine(text) }));
@@ -154,7 +176,7 @@ export function createWheelBuilds(deps: BuildWheelsDeps): WheelBuilds {
         throw failed(`packages that uv cannot choose: ${error.reason}`);
       }
       throw error instanceof Fault
-        ? error.retold(`The build of ${name} ${version} cannot begin. ${error.message}`)
+        ? error.retold(`The build of ${titleOf(given)} cannot begin. ${error.message}`)
         : error;
     }
   };
@@ -204,7 +226,7 @@ export function createWheelBuilds(deps: BuildWheelsDeps): WheelBuilds {
     const { log, count, signal, rights } = caller;
     const title = titleOf(given);
     await using files = new AsyncDisposableStack();
-    const wanted = [given.source, ...wheels];
+    const wanted = [...(given.source ? [given.source] : []), ...wheels];
     const found = await inTurns(filesAtOnce, wanted, async file => {
       const archive = await fetchFile(file, signal);
       // Another one may have failed meanwhile.
@@ -212,18 +234,20 @@ export function createWheelBuilds(deps: BuildWheelsDeps): WheelBuilds {
       else files.use(archive);
       return { fileName: file.fileName, path: archive.path, size: archive.size };
     });
-    log.write(
-      `\n${title} has no wheel: it is built from ${given.source.fileName}, without a network (${key.slice(0, 12)})\n`,
-    );
+    const origin = given.commit
+      ? `is built from ${commitAddress(given.commit)}`
+      : `has no wheel: it is built from ${given.source.fileName}`;
+    log.write(`\n${title} ${origin}, without a network (${key.slice(0, 12)})\n`);
     const result = await deps.run({
       title,
       environment: image,
       platform: formatPlatform(environment.platform),
       files: found,
+      commit: given.commit,
       access: rights.forBuilder(undefined),
       ...{ domain, log, count, signal },
     });
-    return { ...result, sourceBytes: found[0]?.size };
+    return { ...result, sourceBytes: given.source && found[0]?.size };
   };
 
   /** Builds a wheel, again with the wheels that the build has missed. */
@@ -238,14 +262,16 @@ export function createWheelBuilds(deps: BuildWheelsDeps): WheelBuilds {
       const wheels = await requiredWheels(given, requirements, environment, caller);
       const key = keyOfWheel(sourceKey, wheels);
       const there = await kept.find(key);
-      if (there) return there;
+      if (there) {
+        requireName(given, there.name);
+        return there;
+      }
       const result = await buildOne(given, environment, caller, { ...place, key, wheels });
       if (!('missing' in result)) {
-        const { fileName, metadata, bytes, sourceBytes: size } = result;
-        const { name, version } = given;
-        const source = { ...given.source, size };
-        const wheel = { name, version, fileName, metadata, source };
+        const { fileName, metadata, bytes, sourceBytes } = result;
+        let wheel: Omit<BuiltWheel, 'url' | 'sha256' | 'size'>;
         try {
+          wheel = { ...originOf(given, { fileName, sourceBytes }), fileName, metadata };
           checkBuiltWheel(wheel, environment.target);
         } catch (error) {
           await bytes.abort();
@@ -280,8 +306,13 @@ export function createWheelBuilds(deps: BuildWheelsDeps): WheelBuilds {
       const wheels =
         requirements && (await requiredWheels(given, requirements, environment, caller));
       const wheel = wheels && (await kept.find(keyOfWheel(key, wheels)));
-      if (wheel) found.push(wheel);
-      else missing.push({ given, key, requirements });
+      if (wheel) {
+        requireName(given, wheel.name);
+        found.push(wheel);
+        continue;
+      }
+      if (given.commit) await deps.commits.check(given.commit.url);
+      missing.push({ given, key, requirements });
     }
     return { found, missing };
   };
@@ -323,7 +354,48 @@ export function createWheelBuilds(deps: BuildWheelsDeps): WheelBuilds {
   };
 }
 
-function standIn({ name, version, source }: SourceToBuild): BuiltWheel {
+/** Returns what is known about the wheel of a build. Throws a `Fault` for a commit of another project than the caller names. */
+function originOf(
+  given: SourceToBuild,
+  { fileName, sourceBytes: size }: { fileName: string; sourceBytes: number | undefined },
+): Pick<BuiltWheel, 'name' | 'version' | 'source' | 'commit' | 'directUrl'> {
+  if (given.source) {
+    const { name, version, source } = given;
+    return { name, version, source: { ...source, size } };
+  }
+  const { commit } = given;
+  const identity = identityOfWheel(fileName);
+  if (identity === undefined) {
+    throw refuseBuilt(
+      given,
+      `has made a wheel with the name ${JSON.stringify(fileName.slice(0, 200))}, which has no name and version that can be read`,
+    );
+  }
+  requireName(given, identity.name);
+  return { ...identity, commit, directUrl: directUrlOf(commit) };
+}
+
+function requireName(given: SourceToBuild, found: string): void {
+  if (given.name === undefined || projectName(given.name) === projectName(found)) return;
+  throw refuseBuilt(given, `has made a wheel of ${found}: write that name`);
+}
+
+function refuseBuilt(given: SourceToBuild, what: string): Fault {
+  return new Fault('bad-request', `The build of ${titleOf(given)} ${what}`, { phase: 'build' });
+}
+
+function standIn(given: SourceToBuild): BuiltWheel {
+  if (given.commit) {
+    const { commit } = given;
+    const last = (commit.subdirectory ?? commit.url.replace(/\.git$/, '')).split('/').at(-1) ?? '';
+    const name = projectName(given.name ?? last.replace(/[^A-Za-z0-9]+/g, '-')).replace(
+      /^-|-$/g,
+      '',
+    );
+    const file = { name, version: commit.id, fileName: `${name}.whl`, sha256: '0'.repeat(64) };
+    return { ...file, url: commitAddress(commit), commit, metadata: '' };
+  }
+  const { name, version, source } = given;
   const { url, sha256 } = source;
   const fileName = `${name.replaceAll('-', '_')}-${version}-py3-none-any.whl`;
   const metadata = `Metadata-Version: 2.1\nName: ${name}\nVersion: ${version}\n`;
@@ -352,14 +424,20 @@ interface BuildPlace {
  * the code of strangers, so that only callers of one domain share what it makes.
  */
 function keyOfSource(
-  { name, version, source }: SourceToBuild,
+  given: SourceToBuild,
   { platform, base }: WheelEnvironment,
   { layers, domain }: KeyedPlace,
 ): string {
+  const { commit } = given;
   return keyOf([
-    ...['built wheel', wheelRecipeVersion, domain, projectName(name), projectVersion(version)],
-    // Who knows the digest of a file on a private index must not get it by naming another address.
-    ...[source.fileName, source.sha256, source.url],
+    ...['built wheel', wheelRecipeVersion, domain],
+    ...(commit
+      ? ['git', commit.url, commit.id, commit.subdirectory ?? null]
+      : // Who knows the digest of a file on a private index must not get it by naming another address.
+        [
+          ...[projectName(given.name), projectVersion(given.version)],
+          ...[given.source.fileName, given.source.sha256, given.source.url],
+        ]),
     ...[formatPlatform(platform), base.digest, environmentPrefix],
     // A lock file may state other digests of the same archives.
     layers.map(({ tarDigest }) => tarDigest),
@@ -381,8 +459,11 @@ function keyOf(subject: readonly unknown[]): string {
   return createHash('sha256').update(JSON.stringify(subject)).digest('hex');
 }
 
-function titleOf({ name, version }: SourceToBuild): string {
-  return `${name} ${version}`;
+/** Returns what is built, for messages: `docopt 0.6.2`. */
+export function titleOf(given: SourceToBuild): string {
+  if (!given.commit) return `${given.name} ${given.version}`;
+  const { url, id } = given.commit;
+  return `${given.name ?? url} at ${id.slice(0, 12)}`;
 }
 
 function unbuildable(given: SourceToBuild, missing: readonly string[]): Fault {

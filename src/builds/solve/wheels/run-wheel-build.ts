@@ -7,10 +7,12 @@ import {
   memoryTree,
   plainLog,
   SecretMask,
+  type SourceRule,
   type StepChange,
   type TreeEntry,
 } from '../../../buildkit/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
+import type { GitCommit } from '../../../pypi/requirements/index.ts';
 import type { ContentStore, Ingest } from '../../../storage/content/index.ts';
 import { domainHosts, numberedBuild } from '../../builder/build-host.ts';
 import type { Builders } from '../../builder/builders.ts';
@@ -20,12 +22,13 @@ import type { StepCount } from '../../logs/run-step.ts';
 import { buildFault } from '../build-fault.ts';
 import { type BuilderAccess, loginsOf } from '../build-rights.ts';
 import {
-  dockerfile,
+  cloneAddress,
   environmentImage,
   metadataName,
   missingName,
   script,
   scriptName,
+  wheelDockerfile,
 } from './wheel-recipe.ts';
 
 /** A build of one wheel. */
@@ -38,6 +41,8 @@ export interface WheelRun {
   readonly platform: string;
   /** The source distribution, and the wheels that its build may use. */
   readonly files: readonly GivenFile[];
+  /** What is built instead of a source distribution. */
+  readonly commit?: GitCommit | undefined;
   readonly access: BuilderAccess;
   readonly domain: TrustDomain;
   readonly log: LogWriter;
@@ -87,13 +92,13 @@ export function createRunWheelBuild(deps: RunWheelBuildDeps): RunWheelBuild {
         build(
           client,
           {
-            dockerfile,
+            dockerfile: wheelDockerfile(run.commit),
             context: contextOf(run.files),
             extraHosts: { ...numberedBuild(), ...domainHosts(deps.labelOf(domain.name)) },
             replacedImages: {
               [environmentImage]: { pulled: environment, shown: 'the environment' },
             },
-            sourceRules: [{ action: 'deny', pattern: '^(?:https?|git|oci-layout)://' }],
+            sourceRules: rulesFor(run.commit),
             platforms: [platform],
             // Also for what a base image adds with ONBUILD.
             network: 'none',
@@ -115,6 +120,15 @@ export function createRunWheelBuild(deps: RunWheelBuildDeps): RunWheelBuild {
       count.last = text.end();
     }
   };
+}
+
+/** The build fetches the repository, and nothing else. */
+function rulesFor(commit: GitCommit | undefined): SourceRule[] {
+  const denied: SourceRule = { action: 'deny', pattern: '^(?:https?|git|oci-layout)://' };
+  if (commit === undefined) return [denied];
+  const { host, pathname } = new URL(cloneAddress(commit));
+  const place = `${host}${pathname}`.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+  return [denied, { action: 'allow', pattern: `^git://${place}#${commit.id}$` }];
 }
 
 function recorded({

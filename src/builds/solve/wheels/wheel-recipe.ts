@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import type { GitCommit } from '../../../pypi/requirements/index.ts';
 
 /** Name of the image of the environment in the recipe. No registry has it. */
 export const environmentImage = 'sluice.invalid/environment:1';
@@ -10,15 +11,28 @@ export const metadataName = 'METADATA';
 /** The program that runs in the build, beside the source distribution and the wheels that it may use. */
 export const scriptName = 'sluice-build.py';
 
-// The base image may have no shell, and another user. All that is in the folder is in the key of the wheel.
-export const dockerfile = `FROM ${environmentImage} AS build
+/** Returns the recipe of a source distribution, or of a commit of a repository. */
+export function wheelDockerfile(commit?: GitCommit): string {
+  // The base image may have no shell, and another user. All that is in the folder is in the key of the wheel.
+  const command = ['/opt/conda/bin/python', '-I', `in/${scriptName}`, ...folderOf(commit)];
+  return `FROM ${environmentImage} AS build
 USER 0
 WORKDIR /sluice-build
-COPY . in/
-RUN --network=none ["/opt/conda/bin/python", "-I", "in/${scriptName}"]
+${commit === undefined ? '' : `ADD --keep-git-dir=true ${cloneAddress(commit)}#${commit.id} source/\n`}COPY . in/
+RUN --network=none ${JSON.stringify(command)}
 FROM scratch
 COPY --from=build /sluice-build/out/ /
 `;
+}
+
+function folderOf(commit: GitCommit | undefined): readonly string[] {
+  return commit === undefined ? [] : [`source/${commit.subdirectory ?? ''}`];
+}
+
+/** Returns the address of a repository for BuildKit, which takes one that does not end in `.git` for that of a file. */
+export function cloneAddress({ url }: Pick<GitCommit, 'url'>): string {
+  return url.endsWith('.git') ? url : `${url}.git`;
+}
 
 /**
  * Builds a wheel as pip does, in an environment of its own that has only what the build requires, of the wheels that are here. Where one
@@ -35,7 +49,12 @@ for folder in ("out", "home", "tmp", "pip", "made"):
 [pip] = glob.glob(given + "/pip-*.whl")
 with zipfile.ZipFile(pip) as archive:
     archive.extractall(here + "/pip")
-[source] = glob.glob(given + "/*.tar.gz") + glob.glob(given + "/*.zip")
+if len(sys.argv) > 1:
+    source = os.path.join(here, sys.argv[1])
+    if not os.path.isdir(source):
+        sys.exit("The repository has no folder " + sys.argv[1].partition("/")[2])
+else:
+    [source] = glob.glob(given + "/*.tar.gz") + glob.glob(given + "/*.zip")
 
 def required():
     sys.path.insert(0, here + "/pip")
@@ -46,6 +65,10 @@ def required():
     import tarfile
 
     def read():
+        if os.path.isdir(source):
+            path = source + "/pyproject.toml"
+            with open(path if os.path.exists(path) else os.devnull, "rb") as file:
+                return file.read()
         if source.endswith(".zip"):
             with zipfile.ZipFile(source) as archive:
                 for name in archive.namelist():
@@ -136,6 +159,6 @@ os.rename(made[0], os.path.join(out, os.path.basename(made[0])))
 
 /** Changes with everything in the recipe that a wheel depends on. */
 export const wheelRecipeVersion = createHash('sha256')
-  .update(dockerfile)
+  .update(wheelDockerfile())
   .update(script)
   .digest('hex');

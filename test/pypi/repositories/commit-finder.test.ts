@@ -1,0 +1,69 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createCommitFinder } from '../../../src/pypi/repositories/commit-finder.ts';
+import type { HttpRequest, Transport } from '../../../src/upstream/index.ts';
+
+const id = (digit: string) => digit.repeat(40);
+const packet = (line: string) => `${(line.length + 4).toString(16).padStart(4, '0')}${line}`;
+const url = 'https://h.test/a.git';
+const { signal } = new AbortController();
+
+/** Answers every request with a text in chunks of so many bytes. */
+function finderOf(text: string, chunk = 7, status = 200) {
+  const asked: string[] = [];
+  const transport = {
+    async sendBlob({ url }: HttpRequest) {
+      asked.push(url.href);
+      let at = 0;
+      const read = async () => {
+        if (at >= text.length) return null;
+        const bytes = Buffer.from(text.slice(at, at + chunk));
+        at += chunk;
+        return { bytes, release() {} };
+      };
+      return { status, headers: new Headers(), body: { read, destroy() {} } };
+    },
+  } as unknown as Transport;
+  return { ...createCommitFinder(transport), asked };
+}
+
+const listed = [
+  ...[packet('# service=git-upload-pack\n'), '0000', packet(`${id('1')} HEAD\0caps symref=HEAD\n`)],
+  ...[packet(`${id('1')} refs/heads/main\n`), packet(`${id('2')} refs/heads/both\n`)],
+  ...[packet(`${id('3')} refs/pull/7/head\n`), packet(`${id('4')} refs/tags/both\n`)],
+  ...[packet(`${id('5')} refs/tags/v1\n`), packet(`${id('6')} refs/tags/v1^{}\n`), '0000'],
+].join('');
+
+test('a branch or tag has the commit that the repository lists', async () => {
+  const finder = finderOf(listed);
+  const found = {
+    main: '1',
+    both: '2',
+    v1: '6',
+    'refs/pull/7/head': '3',
+    'refs/tags/both': '4',
+    'refs/tags/v1': '6',
+    HEAD: '1',
+  };
+  for (const [revision, digit] of Object.entries(found)) {
+    assert.equal(await finder.commitOf(url, revision, signal), id(digit), revision);
+  }
+  assert.equal(await finder.commitOf(url, undefined, signal), id('1'));
+  assert.equal(finder.asked[0], `${url}/info/refs?service=git-upload-pack`);
+  const { length } = finder.asked;
+  assert.equal(await finder.commitOf(url, id('9'), signal), id('9'));
+  assert.equal(finder.asked.length, length);
+});
+
+test('what is missing, and what is not a repository, is refused', async () => {
+  const fails = async (finder: ReturnType<typeof finderOf>, message: RegExp, revision = 'main') =>
+    assert.rejects(finder.commitOf(url, revision, signal), message);
+  await fails(finderOf(listed), /a\.git has no branch or tag 'none'$/, 'none');
+  await fails(finderOf(listed), /'1234567': write all 40 digits of a commit/, '1234567');
+  await fails(finderOf('<html>not git</html>'), /does not answer as git does: check that it is/);
+  await fails(finderOf('fff5'), /does not answer as git does/);
+  await fails(finderOf(listed.slice(0, -20)), /ends too early/);
+  await fails(finderOf('', 1, 401), /cannot be read: h\.test answered 401: .* in 'pypi'$/);
+  const endless = packet(`${id('1')} refs/x/${'y'.repeat(60_000)}\n`).repeat(1200);
+  await fails(finderOf(endless, 65_536), /lists more than 67108864 bytes/);
+});

@@ -1,0 +1,105 @@
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import { type Certificates, makeCertificates } from './certificates.ts';
+import { makeTempDir } from './temp-dir.ts';
+import { requireCommand } from './tools.ts';
+
+const exec = promisify(execFile);
+
+/** A server of git repositories at https, with a certificate of its own authority. */
+export interface GitServer {
+  /** `127.0.0.1:<port>` */
+  readonly host: string;
+  readonly certificates: Certificates;
+  /** Makes a repository with a branch `main` of one commit, and the tag `v1` with a message. Returns the commit. */
+  add(name: string, files: Readonly<Record<string, string>>): Promise<string>;
+  /** Paths that clients have asked for. */
+  readonly asked: readonly string[];
+  stop(): Promise<void>;
+}
+
+export async function startGitServer(): Promise<GitServer> {
+  const git = requireCommand('git');
+  const directory = await makeTempDir('git-server');
+  const certificates = await makeCertificates(directory.join('tls'));
+  const asked: string[] = [];
+  const tls = {
+    cert: await readFile(certificates.certificate),
+    key: await readFile(certificates.key),
+  };
+  const server = createServer(tls, (request, response) => {
+    const { pathname, search } = new URL(request.url ?? '', 'https://host');
+    asked.push(pathname);
+    const cgi = spawn(git, ['http-backend'], {
+      env: {
+        GIT_PROJECT_ROOT: directory.path,
+        GIT_HTTP_EXPORT_ALL: '1',
+        GIT_CONFIG_COUNT: '1',
+        GIT_CONFIG_KEY_0: 'safe.directory',
+        GIT_CONFIG_VALUE_0: '*',
+        PATH_INFO: pathname,
+        QUERY_STRING: search.slice(1),
+        REQUEST_METHOD: request.method ?? 'GET',
+        CONTENT_TYPE: request.headers['content-type'] ?? '',
+        HTTP_CONTENT_ENCODING: request.headers['content-encoding'] ?? '',
+        GIT_PROTOCOL: String(request.headers['git-protocol'] ?? ''),
+      },
+    });
+    cgi.stdin.on('error', () => {});
+    request.pipe(cgi.stdin);
+    const parts: Buffer[] = [];
+    cgi.stdout.on('data', part => parts.push(part));
+    cgi.once('close', () => {
+      const whole = Buffer.concat(parts);
+      const end = whole.indexOf('\r\n\r\n');
+      const head = whole.toString('latin1', 0, end).split('\r\n');
+      const headers = head.map(line => line.split(/: (.*)/s, 2) as [string, string]);
+      const status = headers.find(([name]) => name === 'Status')?.[1] ?? '200';
+      const others = headers.filter(([name]) => name !== 'Status');
+      response.writeHead(Number.parseInt(status, 10), Object.fromEntries(others));
+      response.end(whole.subarray(end + 4));
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const env = {
+    ...{ HOME: directory.path, GIT_CONFIG_NOSYSTEM: '1' },
+    ...{
+      GIT_AUTHOR_NAME: 'a',
+      GIT_AUTHOR_EMAIL: 'a@test',
+      GIT_AUTHOR_DATE: '2026-01-01T00:00:00Z',
+    },
+    ...{ GIT_COMMITTER_NAME: 'a', GIT_COMMITTER_EMAIL: 'a@test' },
+    GIT_COMMITTER_DATE: '2026-01-01T00:00:00Z',
+  };
+  return {
+    host: `127.0.0.1:${port}`,
+    certificates,
+    asked,
+    async add(name, files) {
+      const work = directory.join(`work-${name}`);
+      for (const [path, text] of Object.entries(files)) {
+        await mkdir(dirname(join(work, path)), { recursive: true });
+        await writeFile(join(work, path), text);
+      }
+      const run = (...args: string[]) => exec(git, ['-C', work, ...args], { env });
+      await run('init', '--quiet', '--initial-branch', 'main');
+      await run('add', '.');
+      await run('commit', '--quiet', '--message', 'first');
+      await run('tag', '--annotate', '--message', 'first', 'v1');
+      await exec(git, ['clone', '--quiet', '--bare', work, directory.join(`${name}.git`)], { env });
+      return (await run('rev-parse', 'HEAD')).stdout.trim();
+    },
+    async stop() {
+      server.closeAllConnections();
+      await new Promise(done => server.close(done));
+      await directory.remove();
+    },
+  };
+}
