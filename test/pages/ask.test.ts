@@ -37,8 +37,13 @@ suite('the form to ask for a container', () => {
         program('samtools', '1.9'),
         program('samtools', '1.20', { depends: ['library >=1.3,<2'] }),
         program('bwa', '0.7.18'),
+        program('damaged', '1'),
+        program('damaged', '2'),
       ],
     });
+    for (const path of served.files.keys()) {
+      if (path.includes('/damaged-')) served.files.set(path, Buffer.from('damaged'));
+    }
     await pushDebianImage(registry, 'debian');
     image = `${registry.host}/debian:1`;
     sluice = await startSluice({
@@ -123,6 +128,25 @@ suite('the form to ask for a container', () => {
     await page.getByRole('button', { name: 'Get the container' }).click();
     await page.getByRole('heading', { name: 'Use it' }).waitFor();
     await page.getByRole('heading', { name: /^Container builds:bwa-/ }).waitFor();
+  });
+
+  test('a browser without a login lists why the builds failed that it has started, and those alone', async () => {
+    const { buildId: others } = (await sluice.request({
+      packages: { type: 'CONDA', entries: ['damaged=1'], condaOpts: { baseImage: image } },
+    })) as unknown as { buildId: string };
+    await using tab = await browser.open({ mayFail: true });
+    const { page } = tab;
+    await page.goto(at({ by: 'packages', base: image, package: 'damaged=2' }));
+    await page.getByRole('button', { name: 'Get the container' }).click();
+    await page.getByText('Build failed').waitFor();
+    await page.goto(`${sluice.url}/view/builds/${others}`);
+    await page.getByText('failed').first().waitFor();
+    await page.goto(`${sluice.url}/view/builds`);
+    const rows = page.locator('#own-builds li', { hasText: 'failed' });
+    await rows.nth(1).waitFor();
+    await rows.locator('.why', { hasText: 'damaged-2' }).waitFor();
+    assert.equal(await page.locator('.why').count(), 1);
+    await requireAccessible(page);
   });
 
   test('the whole form is in the address, and an image has its changes', async () => {

@@ -1,4 +1,5 @@
 /** The form to ask for a container: search, dry run and address follow what is written. */
+import { noteAsked } from './own-builds.js';
 
 const planPauseMs = 400;
 const searchPauseMs = 200;
@@ -202,6 +203,7 @@ form.addEventListener('submit', event => {
   const button = /** @type {HTMLButtonElement | null} */ (event.submitter);
   const { name = '', value = '' } = button ?? {};
   if (name === 'do' && value === 'ask') {
+    noteAsked(true);
     // A second click would make a second request.
     setTimeout(() => {
       if (!button) return;
@@ -254,4 +256,6 @@ search?.addEventListener('focus', prepare, { once: true });
 if (search && document.activeElement === search) prepare();
 lookAgain();
 
+// A request that was refused leads back to this page.
+noteAsked(false);
 if (plan.querySelector('[data-waiting]')) showPlan();

@@ -1,9 +1,10 @@
 /** The page of a container: follows its build, and shows what is in the image when it is there. */
 import { improve } from './common.js';
 import { follow } from './follow.js';
-import { rememberBuild } from './own-builds.js';
+import { rememberBuild, takeAsked } from './own-builds.js';
 
 const againMs = 3000;
+const isAsked = takeAsked();
 const parts = ['state', 'progress', 'use', 'build', 'facts', 'contents'];
 
 /** Shows the page as it is now. */
@@ -58,4 +59,7 @@ function watch(build) {
   });
 }
 
+// A build that fails at once has ended before its page is there.
+const made = document.querySelector('[data-made]')?.getAttribute('data-made');
+if (isAsked && made) rememberBuild(made, true);
 followState();

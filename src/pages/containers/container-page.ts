@@ -93,9 +93,10 @@ function containerPage(data: ContainerData, mayEnd: boolean, now: number): Page 
   return {
     // The state comes first, because a tab shows a few letters.
     title: `${titleWords(state)}: container ${visibleText(name, 80)}`,
-    ...(refreshSeconds === undefined ? {} : { refreshSeconds, scripts: ['container'] }),
+    scripts: ['container'],
+    ...(refreshSeconds === undefined ? {} : { refreshSeconds }),
     content: html`<h1>Container <code>${shownText(name, 300)}</code></h1>
-<div id="state" aria-live="polite">${statePart(data)}</div>
+<div id="state" aria-live="polite"${request.buildId !== undefined && html` data-made="${request.buildId}"`}>${statePart(data)}</div>
 <div id="progress">${state.kind === 'building' && progressPart(state.build, now)}</div>
 <div id="use">${state.kind !== 'ended' && state.kind !== 'failed' && usePart(data)}</div>
 <div id="build">${buildPart(data, now)}</div>
