@@ -34,6 +34,8 @@ WORKDIR /sluice
 RUN apt-get update && apt-get install -y --no-install-recommends e2fsprogs \
   && rm -rf /var/lib/apt/lists/*
 RUN mkdir /data node_modules/.cache && chown node:node /data node_modules/.cache
+# `docker exec` and `kubectl exec` find the command line that messages name.
+RUN ln -s /sluice/bin/sluice.js /usr/local/bin/sluice
 USER node
 # A start fills Node's compile cache, which belongs to this user: containers cannot where their root is read-only, and
 # would take twice the time and processor to become ready. The pages are loaded while it stops.

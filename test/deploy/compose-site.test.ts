@@ -234,7 +234,7 @@ suite('deploy/compose', () => {
     const credentials = ['credentials', 'add', 'registry.example.org', '--user', 'ada@example.org'];
     assertSuccess(
       await site.shell(
-        `echo sesame | docker compose exec -T replica-1 node bin/sluice.js ${credentials.join(' ')} --username ada --password-stdin`,
+        `echo sesame | docker compose exec -T replica-1 sluice ${credentials.join(' ')} --username ada --password-stdin`,
       ),
     );
     const [backUp = '', restore = ''] = await commandsOf('Back up');

@@ -27,7 +27,7 @@ test('each page leads to the documentation that the operator names', async () =>
     const text = await (await sluice.fetch(path, asBrowser)).text();
     assert.match(
       text,
-      /<footer [^<]* · <a href="https:\/\/docs\.example\.org\/sluice\?a=1&amp;b">Documentation<\/a><\/footer>/,
+      /<footer [^>]*><span>Sluice [^<]*<\/span><a href="https:\/\/docs\.example\.org\/sluice\?a=1&amp;b">Documentation<\/a><\/footer>/,
     );
   }
 });

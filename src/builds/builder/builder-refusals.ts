@@ -15,7 +15,7 @@ export class BuilderLost extends Fault {
 }
 
 const howToGetOne =
-  "ask its operator to start one ('docker compose -f builder/compose.yaml up -d' in the folder of Sluice, or 'npm run buildkit' on Debian) or to name one with SLUICE_BUILDKIT";
+  "ask its operator to start one ('docker compose -f builder/compose.yaml up -d' in the folder of Sluice, 'npm run buildkit' on Debian, or 'buildkit.enabled' of the Helm chart) or to name one with SLUICE_BUILDKIT";
 
 /** Returns the refusal of all builds: there is no builder, or none that answers. */
 export function noBuilder(troubles: readonly string[]): Fault {

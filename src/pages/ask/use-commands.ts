@@ -1,3 +1,5 @@
+import { type Html, html, shownText } from '../frame/html.ts';
+
 /** An image that somebody wants to use. */
 export interface UsedImage {
   /** The name to pull, such as `host/ct/token/image:tag`; `oras://...` for a Singularity image. */
@@ -22,6 +24,16 @@ export function usedImage(name: string, { publicUrl, urlOf }: UsedImageDeps): Us
 /** Returns the last part of a name, without registry and repository. */
 export function shortName(name: string): string {
   return withoutScheme(name).split('/').at(-1) ?? name;
+}
+
+/** A digest at the end of a name, by which its build tells it from others. */
+const nameEnd = /--[0-9a-f]{32}$/;
+
+/** Returns a name as code, with its digest less visible: people look for what is before it. */
+export function namedCode(name: string): Html {
+  const [end = ''] = nameEnd.exec(name) ?? [];
+  const begin = name.slice(0, name.length - end.length);
+  return html`<code>${shownText(begin, 300)}${end && html`<span class="minor">${end}</span>`}</code>`;
 }
 
 /** How a client uses an image. */

@@ -10,7 +10,7 @@ import { hasScope } from '../../platform/built-in/index.ts';
 import type { ContentStore } from '../../storage/content/index.ts';
 import type { BuildRow } from '../../storage/rows/index.ts';
 import { longestAddress } from '../ask/ask-form.ts';
-import { shortName } from '../ask/use-commands.ts';
+import { namedCode, shortName } from '../ask/use-commands.ts';
 import { optional } from '../frame/form-body.ts';
 import { html } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';
@@ -286,7 +286,7 @@ function buildPage(view: BuildView, log: LogPage, own: ViewerPart, now: number):
     title: buildTitle(view),
     scripts: ['build'],
     ...(isOver ? {} : { refreshSeconds }),
-    content: html`<h1>Build of <code>${shortName(image.name)}</code></h1>
+    content: html`<h1>Build of ${namedCode(shortName(image.name))}</h1>
 <p class="minor id"><code>${id}</code></p>
 ${own.done !== undefined && html`<p class="notice" role="status">${own.done}</p>`}
 <div class="actions">${

@@ -5,7 +5,7 @@ import { type EndRequestDeps, endRequest, isOwner } from '../../http/api/index.t
 import { changesIn, type ImageChange } from '../../images/augment/index.ts';
 import { hasScope } from '../../platform/built-in/index.ts';
 import { type ContainerRequest, layerName } from '../../request/index.ts';
-import { shortName, useCommands } from '../ask/use-commands.ts';
+import { namedCode, shortName, useCommands } from '../ask/use-commands.ts';
 import { progressPart } from '../builds/build-progress.ts';
 import { statePart as buildStatePart, failureBox, stepsPart } from '../builds/build-state.ts';
 import { failureOf } from '../builds/build-view.ts';
@@ -22,6 +22,7 @@ import {
   timeElement,
   visibleLines,
   visibleText,
+  withoutHidden,
 } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';
 import { pageRoute } from '../frame/page-route.ts';
@@ -95,7 +96,7 @@ function containerPage(data: ContainerData, mayEnd: boolean, now: number): Page 
     title: `${titleWords(state)}: container ${visibleText(name, 80)}`,
     scripts: ['container'],
     ...(refreshSeconds === undefined ? {} : { refreshSeconds }),
-    content: html`<h1>Container <code>${shownText(name, 300)}</code></h1>
+    content: html`<h1>Container ${namedCode(name)}</h1>
 <div id="state" aria-live="polite"${request.buildId !== undefined && html` data-made="${request.buildId}"`}>${statePart(data)}</div>
 <div id="progress">${state.kind === 'building' && progressPart(state.build, now)}</div>
 <div id="use">${state.kind !== 'ended' && state.kind !== 'failed' && usePart(data)}</div>
@@ -316,6 +317,8 @@ interface Slab {
   readonly origin: LayerOrigin;
   readonly size: number;
   readonly count: number;
+  /** What a slab of one layer is, in place of its origin. */
+  readonly name: string | undefined;
 }
 
 const slabHeight = 28;
@@ -374,10 +377,10 @@ function stackPicture(slabs: readonly Slab[]): Html {
     [0.6, widestSlab],
   );
   const height = slabs.length * (slabHeight + slabGap);
-  const bars = slabs.map(({ origin, size, count }, at) => {
+  const bars = slabs.map(({ origin, size, count, name }, at) => {
     const y = at * (slabHeight + slabGap);
-    const what =
-      count === 1 ? layerOrigins[origin].name : `${count} × ${layerOrigins[origin].name}`;
+    const kind = layerOrigins[origin].name;
+    const what = count === 1 ? (name ?? kind) : `${count} × ${kind}`;
     return html`<rect class="ground" y="${y}" width="100%" height="${slabHeight}" rx="4"/>
 <rect class="slab ${origin}" y="${y}" width="${widthOf(size).toFixed(2)}%" height="${slabHeight}" rx="4"/>
 <text x="57%" y="${y + slabHeight / 2}" dy="0.35em">${byteText(size)} <tspan class="minor">${what}</tspan></text>`;
@@ -390,18 +393,25 @@ ${bars}
 </svg>`;
 }
 
+/** `conda: samtools 1.20 (bioconda)` in the history of an image, up to the channel. */
+const packageNote = /^(?:conda|pypi): ([^(]{1,80})/;
+
 /** Joins small neighbours of the same origin, so that a stack of many layers can be seen. */
 function slabsOf(layers: readonly StackedLayer[]): Slab[] {
   const sizes = layers.map(({ size }) => size).sort((one, other) => other - one);
   const small = layers.length <= mostSlabs ? -1 : (sizes[Math.floor(mostSlabs / 2)] ?? 0);
   const slabs: Slab[] = [];
-  for (const { origin, size } of layers) {
+  for (const { origin, size, by } of layers) {
     const last = slabs.at(-1);
     const isJoined =
       last?.origin === origin && size <= small && (last.count > 1 || last.size <= small);
     if (isJoined && last) {
-      slabs[slabs.length - 1] = { origin, size: last.size + size, count: last.count + 1 };
-    } else slabs.push({ origin, size, count: 1 });
+      slabs[slabs.length - 1] = { ...last, size: last.size + size, count: last.count + 1 };
+    } else {
+      const note = origin === 'package' ? packageNote.exec(by ?? '')?.[1] : undefined;
+      const name = note && withoutHidden(note.trim());
+      slabs.push({ origin, size, count: 1, name });
+    }
   }
   return slabs;
 }

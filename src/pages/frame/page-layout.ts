@@ -78,7 +78,7 @@ ${refreshSeconds !== undefined && html`<noscript><meta http-equiv="refresh" cont
 <main id="content">
 ${content}
 </main>
-<footer class="site">Sluice ${version}${documentation !== undefined && html` · <a href="${documentation}">Documentation</a>`}</footer>
+<footer class="site"><span>Sluice ${version}</span>${documentation !== undefined && html`<a href="${documentation}">Documentation</a>`}</footer>
 ${['common', ...scripts].map(
   name => html`<script type="module" src="${assetsBase}/${name}.js" nonce="${nonce}"></script>`,
 )}

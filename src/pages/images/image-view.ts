@@ -277,6 +277,7 @@ function referrerView(entry: Descriptor, type: string, kind: string): ReferrerVi
 
 function kindOf(type: string): string {
   if (/spdx|cyclonedx|sbom/i.test(type)) return 'Bill of materials';
+  if (/^application\/vnd\.sluice\.conda\.lock/.test(type)) return 'Lock file';
   if (/provenance/i.test(type)) return 'Provenance';
   if (/signature|cosign|notary|sigstore/i.test(type)) return 'Signature';
   if (/in-toto|attestation/i.test(type)) return 'Attestation';

@@ -12,6 +12,7 @@ import {
 } from '../../http/api/index.ts';
 import type { RequireAdministrator } from '../../http/index.ts';
 import { requireScope } from '../../platform/built-in/index.ts';
+import { namedCode } from '../ask/use-commands.ts';
 import { failureOf } from '../builds/build-view.ts';
 import { optional } from '../frame/form-body.ts';
 import { durationText, type Html, html, shownText, timeElement } from '../frame/html.ts';
@@ -96,7 +97,7 @@ function buildRow(build: ShownBuild, now: number): Html {
   const [word, look] = stateBadges[state];
   const took = startedAt === null ? undefined : (finishedAt ?? now) - startedAt;
   return html`<tr><td><span class="badge ${look}">${word}</span></td>
-<th scope="row"><a href="/view/builds/${id}"><code>${target}</code></a>${why && html`<div class="why">${shownText(why, mostOfReason)}</div>`}</th>
+<th scope="row"><a href="/view/builds/${id}">${namedCode(target)}</a>${why && html`<div class="why">${shownText(why, mostOfReason)}</div>`}</th>
 <td>${kindWords[kind] ?? 'Recipe'}${build.isSif && html`<span class="minor">, Singularity</span>`}</td>
 <td>${platforms.length === 0 ? '–' : platforms.join(', ')}</td>
 <td class="number">${took === undefined ? '–' : durationText(Math.max(0, took))}</td>
