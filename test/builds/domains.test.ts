@@ -250,6 +250,7 @@ suite('other builders', () => {
         canStart: async () => false,
         untilInstalled: async () => {},
         isComing: () => false,
+        isClosedTo: () => false,
         troubles: () => [],
       },
       ...{ log: own, keepsForUsers: true },

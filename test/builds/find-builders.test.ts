@@ -278,6 +278,9 @@ test('builds wait for an installation, and a failed installation is not repeated
   await sleep(100);
   assert.equal(builders.isComing(), true);
   assert.equal(await refusal(builders), 'none');
+  // Without its own network, the builder will be closed to these callers: they do not wait for it in vain.
+  await assert.rejects(builders.require(anonymousDomain), /only for callers with a login/);
+  await builders.untilThere(anonymousDomain, never);
   const waiting = builders.untilThere(user, never);
   const using = assert.rejects(
     builders.use({ domain: user, platforms: [] }, never, async () => {}),

@@ -50,7 +50,7 @@ suite('a builder behind TLS', () => {
     const find = async () => [{ address, isOpen: true }];
     const source = {
       ...{ find, canStart: async () => false, untilInstalled: async () => {} },
-      ...{ isComing: () => false, troubles: () => [] },
+      ...{ isComing: () => false, isClosedTo: () => false, troubles: () => [] },
     };
     const tlsOf = createBuilderTls(new Map(files ? [[address, files]] : []), log);
     const builders = createBuilders({ source, log, tlsOf });

@@ -126,6 +126,7 @@ suite('workers behind a name', () => {
       canStart: async () => false,
       untilInstalled: async () => {},
       isComing: () => false,
+      isClosedTo: () => false,
       troubles: () => [],
     };
     const builders = createBuilders({ source, log: createLogger('silent') });

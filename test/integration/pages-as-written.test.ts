@@ -37,7 +37,10 @@ const elsewhere: Readonly<Record<string, readonly (readonly [begin: string, wher
     ['systemctl stop', 'test/integration/migrate-site.test.ts and move-content.test.ts migrate'],
     ['pg_dump', 'programs of others'],
   ],
-  'docs/builds.md': [['docker compose', 'test/integration/builder-compose.test.ts']],
+  'docs/builds.md': [
+    ['docker compose', 'test/integration/builder-compose.test.ts'],
+    ['npx sluice user add', 'as in docs/users.md'],
+  ],
   'docs/compose.md': [['', 'test/integration/compose.test.ts']],
   'docs/conda.md': [['sluice build --requirements', 'test/integration/python-packages.test.ts']],
   'docs/definition-files.md': [['', 'test/sif builds, pushes and verifies']],

@@ -29,7 +29,7 @@ export function noBuilder(troubles: readonly string[]): Fault {
 /** Build steps can connect to everything that their builder can connect to. */
 export function closedToAnonymous(): Fault {
   const message =
-    "This server builds only for callers with a login, because build steps on its builder can reach the server's network: send an access token (`towerAccessToken`; for the command line, SLUICE_TOKEN) or log in with an account. Its operator can open a builder to everybody (SLUICE_BUILDS_OPEN_BUILDERS), or install the packages that give the builder its own network: the log lists them";
+    "This server builds only for callers with a login, because build steps on its builder can reach the server's network: send an access token (`towerAccessToken`; for the command line, SLUICE_TOKEN) or log in with an account. On a server of your own, 'sluice user add EMAIL' and 'sluice token add --user EMAIL --name laptop' make a token. Its operator can also open a builder to everybody (SLUICE_BUILDS_OPEN_BUILDERS), or give it its own network: the log says what that requires";
   return new Fault('unauthorized', message, { phase: 'build' });
 }
 

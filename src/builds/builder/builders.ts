@@ -250,7 +250,9 @@ export function createBuilders({
     },
 
     async require(domain) {
-      if (isComing() || (await source.canStart(domain))) return;
+      // Who gets no builder after the installation either does not wait for it.
+      if (isComing() && !source.isClosedTo(domain)) return;
+      if (await source.canStart(domain)) return;
       const found = await known(domain);
       if (found.length === 0) throw noBuilder(troubles());
       const kinds = await Promise.all(found.map(one => (one.own ? 'own' : separation(one))));

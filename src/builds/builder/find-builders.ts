@@ -67,6 +67,8 @@ const usualAddresses = [
 // Results are checked again after this time (ms): engines are reconfigured, and sockets remain after their builder
 // ends.
 const believedMs = 10_000;
+/** Stands for a builder that has no address yet, and that is closed to the caller. */
+const comingAddress = 'unix:being-installed';
 const probeMs = 3000;
 const remindMs = 30_000;
 const usualIdleMs = 2 * 60_000;
@@ -197,11 +199,15 @@ export function findBuilders(options: FindBuildersOptions): FoundBuilders {
   const isOpenOwn = ({ isContained }: Pick<OwnBuilder, 'isContained'>): boolean =>
     isContained || open.includes('*');
 
+  const isClosedTo = ({ callerKind }: TrustDomain): boolean =>
+    callerKind === 'anonymous' && !open.includes('*') && !mayContain(options);
+
   const find: FindBuilders = async (domain, isBusy = () => false) => {
     if (configured.includes('off')) return [];
     if (configured.length > 0) return (await Promise.all(configured.map(behind))).flat();
     const { found, unable, isOwn } = await look(domain);
     if (found && !isOwn) return [found];
+    if (isComing && isClosedTo(domain)) return [found ?? { address: comingAddress, isOpen: false }];
     const started = await own.get(domain, isBusy);
     if (started) {
       const { address, hasEnded } = started;
@@ -226,10 +232,12 @@ export function findBuilders(options: FindBuildersOptions): FoundBuilders {
       return (await look(domain)).isOwn;
     },
     async untilInstalled(domain) {
-      if (configured.length === 0 && (await look(domain)).isOwn) await installing;
+      if (configured.length > 0 || isClosedTo(domain)) return;
+      if ((await look(domain)).isOwn) await installing;
     },
     isConfigured: configured.length > 0 && !configured.includes('off'),
     isComing: () => isComing,
+    isClosedTo,
     troubles: () => [...new Set(troubles.values())],
     async close() {
       closing.abort();
@@ -265,8 +273,8 @@ function reportOpenness(options: FindBuildersOptions): void {
     );
     return;
   }
-  // The running installation may add what is missing.
-  if (containment === undefined || bring !== undefined) return;
+  // The running installation may add what is missing, but not the rights of root.
+  if (containment === undefined || (bring !== undefined && mayContain(options))) return;
   const obstacle = obstacleToContainment(builderPath(options));
   if (obstacle !== undefined) log.warn(closedToAnonymous(obstacle));
 }

@@ -47,6 +47,8 @@ export interface BuilderSource {
   untilInstalled(domain: TrustDomain): Promise<void>;
   /** True while a builder is being installed. */
   isComing(): boolean;
+  /** Returns true if a builder of this server is never open to the domain, whatever is installed. */
+  isClosedTo(domain: TrustDomain): boolean;
   /** Returns why the builders that were found cannot be used; empty if none was found. */
   troubles(): readonly string[];
 }
