@@ -1,6 +1,6 @@
 /** Pulls: path, right, image, manifest, blobs. */
 
-export { createBlobCache } from './blobs/blob-cache.ts';
+export { type BlobCache, createBlobCache } from './blobs/blob-cache.ts';
 export { type BlobOrder, orderStored } from './blobs/blob-order.ts';
 export {
   type ByteRange,
@@ -10,7 +10,7 @@ export {
 } from './blobs/blob-relays.ts';
 export { createNamelessIngest } from './blobs/nameless-ingest.ts';
 export { type BlobFinder, createBlobFinder, keptBlob } from './blobs/pulled-blob.ts';
-export { createRelayedBlobs } from './blobs/relayed-blobs.ts';
+export { createRelayedBlobs, type RelayedBlobs } from './blobs/relayed-blobs.ts';
 export { createTransfers } from './blobs/transfers.ts';
 export {
   type AwaitBuild,

@@ -41,7 +41,9 @@ import {
 import {
   createLogIn,
   createRegistryAuth,
+  createTakePulls,
   registryRoutes,
+  type TakePulls,
   tokenPath,
 } from '../http/registry/index.ts';
 import { createLatePages, createSessionCookie, createSessions } from '../pages/index.ts';
@@ -66,6 +68,8 @@ export interface App {
   readonly pairing: Pairing;
   /** Counts a connection that a limit has refused. */
   readonly noteRefused: RefusedListener;
+  /** Counts pulls that another replica answers. */
+  readonly takePulls: TakePulls;
   /** Reports the server as not ready for new work. Running work continues, except for builds after the loss of the lead. */
   drain(why: StopReason): void;
   /** Stops all work that changes rows, and writes unsaved state: another server continues. Requests in progress continue. */
@@ -179,11 +183,13 @@ export async function createApp(deps: AppDeps): Promise<App> {
     servedRequest: name => containers.tokens.get(name.split('/')[1] ?? '').catch(() => undefined),
   });
   const auth = createRegistryAuth({ authenticator, tokens, realm, logIn, pulls: rules.pulls });
+  const served = createPulls(deps, state, registries, containers);
+  const countHosted = createHostedPullCount(state, registries);
   koa.use(
     registryRoutes({
       prefix: config.prefix,
       served: {
-        ...createPulls(deps, state, registries, containers),
+        ...served,
         auth,
         prefix: config.prefix,
         noteBlob,
@@ -198,7 +204,8 @@ export async function createApp(deps: AppDeps): Promise<App> {
         notePull,
         host: tokens.service,
         awaitBuild: containers.awaitBuild,
-        countPull: createHostedPullCount(deps, state, registries),
+        countPull: countHosted,
+        trustedProxies,
       },
       token: {
         authenticator,
@@ -266,6 +273,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
   return {
     koa,
     pairing: client.pairing,
+    takePulls: createTakePulls({ tokens: containers.tokens, meter: served.meter, countHosted }),
     noteRefused(limit, network) {
       state.tally.add('limits', { limit });
       state.tally.add('refused callers', { caller: network });

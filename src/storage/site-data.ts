@@ -126,7 +126,7 @@ export async function openContentReader(
   place: SiteContentPlace,
   trustMs: number,
 ): Promise<ContentReader> {
-  return createContentReader(await openBucketOf(place), trustMs);
+  return createContentReader(await openBucketOf(place), { trustMs, hasLinks: place.s3.redirect });
 }
 
 /** Opens a folder of the bucket beside the content. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Fault } from '../../src/foundation/fault.ts';
 import { createLimiter } from '../../src/http/limits/limiter.ts';
-import { createPullMeter } from '../../src/http/registry/served-routes.ts';
+import { createPullMeter } from '../../src/http/registry/pull-meter.ts';
 import { createPullCounter } from '../../src/pull/pull-counter.ts';
 import type { ContainerRequest } from '../../src/request/container-request.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';

@@ -1,7 +1,10 @@
 /** The registry: its routes, logins and meters. */
 
 export { largestOrder, type OfferedBlob, parseOrder, sendBlob } from './blobs/send-blob.ts';
-export { type CountHostedPull, countHostedPulls } from './hosted/hosted-routes.ts';
+export {
+  type CountHostedPull,
+  countHostedPulls,
+} from './hosted/hosted-pulls.ts';
 export {
   createRegistryAuth,
   type ListedRepositories,
@@ -10,5 +13,16 @@ export {
   pullRights,
 } from './login/registry-auth.ts';
 export { createLogIn } from './login/token-route.ts';
+export { createPullMeter, type PullMeter } from './pull-meter.ts';
 export { registryRoutes, tokenPath } from './registry-routes.ts';
-export { createPullMeter, type ServedDeps, watchRight } from './served-routes.ts';
+export { type ServedDeps, watchRight } from './served-routes.ts';
+export {
+  createTakePulls,
+  mostToldBytes,
+  mostToldPulls,
+  readToldPulls,
+  readToldReplies,
+  type TakePulls,
+  type ToldPull,
+  type ToldReply,
+} from './told-pulls.ts';

@@ -1,7 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { ParameterizedContext } from 'koa';
 import { Fault } from '../../foundation/fault.ts';
-import { dayOf } from '../../foundation/telemetry/counted.ts';
 import type { NoteBlob } from '../../foundation/telemetry/index.ts';
 import { type Digest, isDigest } from '../../oci/digest.ts';
 import type { Descriptor, Document } from '../../oci/index.ts';
@@ -10,24 +9,25 @@ import {
   type ImageFinder,
   listingOf,
   type ManifestFinder,
-  type PullCounter,
   type PulledImage,
   parsePullPath,
   type RangeOf,
 } from '../../pull/index.ts';
-import { type ContainerRequest, countedArchitecture } from '../../request/index.ts';
+import type { ContainerRequest } from '../../request/index.ts';
 import type { TokenRegistry } from '../../request/tokens/index.ts';
 import type { ScanReferrers } from '../../scans/index.ts';
 import { sourceOfBytes } from '../../storage/content/byte-source.ts';
-import type { UsageStore } from '../../storage/rows/index.ts';
 import type { RegistryClient } from '../../upstream/index.ts';
 import type { NotePull } from '../callers/audit-notes.ts';
 import { callerAddress } from '../callers/client-address.ts';
-import { type CallerRates, type Limiter, limitHeaders, rateFor } from '../limits/limiter.ts';
 import { type RequestState, stateOf } from '../request-state.ts';
 import { type OfferedBlob, sendBlob, sendOrder } from './blobs/send-blob.ts';
 import type { RegistryAuth } from './login/registry-auth.ts';
+import type { PullMeter } from './pull-meter.ts';
 import { sendDocument, sendJson, waitForBuild } from './registry-responses.ts';
+
+/** Checks the right to an image. Throws a {@link Fault} below 500 when it has ended. */
+type Look = () => Promise<unknown>;
 
 export interface ServedDeps {
   readonly auth: Pick<RegistryAuth, 'admitPull'>;
@@ -48,6 +48,8 @@ export interface ServedDeps {
   readonly trustedProxies: number;
   /** How long the result of a check of rights is valid (ms). */
   readonly rightLifeMs: number;
+  /** Returns the check of a right that is repeated while a blob is sent. Default: the same as at its beginning. */
+  readonly lookedAt?: (request: IncomingMessage, look: Look) => Look;
 }
 
 /**
@@ -115,7 +117,8 @@ async function sendManifest(
   const client = callerAddress(req, deps.trustedProxies);
   const isCounted = meter.admit(client, request);
   const document = await findManifest(request, image, reference);
-  if (req.method === 'GET' && !isCounted) meter.count(client, request);
+  if (!isCounted && req.method === 'GET') await meter.count(client, request);
+  else if (!isCounted) await meter.look?.(client, request);
   const { image: named, label } = request;
   const name = `${named.registry}/${named.repository}`;
   deps.notePull(req, { name, reference, digest: document.digest, label });
@@ -135,7 +138,7 @@ async function sendBlobOf(
   if (order) return sendOrder(order, res);
   // A transfer that began before its token expired may continue.
   const look = async () => deps.findImage(await tokens.unrevoked(request.token));
-  watchRight(res, deps.rightLifeMs, look);
+  watchRight(res, deps.rightLifeMs, deps.lookedAt?.(req, look) ?? look);
   const offered = {
     isKnown: async () => (await image.member(digest)) !== undefined,
     size: (signal: AbortSignal) => blobs.head(image, digest, signal),
@@ -218,63 +221,6 @@ function offeredBytes(bytes: Buffer): OfferedBlob {
       const { start, end } = rangeOf?.(size) ?? { start: 0, end: size - 1 };
       const source = sourceOfBytes(bytes.subarray(start, end + 1));
       return { kind: 'stream', size, source, delivery: 'stored', isVerified: true };
-    },
-  };
-}
-
-interface PullMeter {
-  /** Lets a manifest request pass, or throws a fault (429). Returns true if its pull is already counted. */
-  admit(client: string, request: ContainerRequest): boolean;
-  /** Counts the pull that a manifest request is part of, once; throws like {@link admit} when others were faster. */
-  count(client: string, request: ContainerRequest): void;
-  /** Returns the headers with the remaining allowance. */
-  headers(client: string, request: ContainerRequest): Record<string, string>;
-}
-
-interface PullMeterDeps {
-  readonly counter: PullCounter;
-  readonly limiter: Limiter;
-  readonly rates: CallerRates;
-  readonly usage: UsageStore;
-  /** Records the pull of an image. */
-  readonly record: (request: ContainerRequest) => void;
-}
-
-/** Limits and counts whole pulls, each once. Never counts blobs. */
-export function createPullMeter({
-  counter,
-  limiter,
-  rates,
-  usage,
-  record,
-}: PullMeterDeps): PullMeter {
-  return {
-    admit(client, request) {
-      // The first request of a pull takes one event. The others of the pull pass even at the limit.
-      if (counter.isRunning(client, request.token)) return true;
-      const limit = rateFor(rates, request.caller, client);
-      if (limit) limiter.check(limit.key, limit.rate, limit.advice);
-      return false;
-    },
-
-    count(client, request) {
-      if (counter.isRunning(client, request.token)) return;
-      const { caller } = request;
-      const limit = rateFor(rates, caller, client);
-      // Take before the pull counts as begun: a pull rejected here must not pass the next time.
-      if (limit) limiter.take(limit.key, limit.rate, limit.advice);
-      counter.begin(client, request.token);
-      const day = dayOf(Date.now());
-      const { platform, asked, isBuilt = false, isMounted } = request;
-      const arch = countedArchitecture(platform, isBuilt && asked?.containerImage === undefined);
-      usage.add('pulls', day, caller.org, arch);
-      if (isMounted) usage.add('mounted', day, caller.org, arch);
-      record(request);
-    },
-
-    headers(client, request) {
-      const limit = rateFor(rates, request.caller, client);
-      return limit ? limitHeaders(limiter.peek(limit.key, limit.rate)) : {};
     },
   };
 }

@@ -9,4 +9,10 @@ export {
   tokenLabel,
 } from './container-token.ts';
 export { createRunWatch } from './run-watch.ts';
-export { createTokenRegistry, readStoredRequest, type TokenRegistry } from './token-registry.ts';
+export {
+  createTokenReader,
+  createTokenRegistry,
+  readStoredRequest,
+  type TokenReader,
+  type TokenRegistry,
+} from './token-registry.ts';

@@ -57,9 +57,10 @@ interface Live {
 }
 
 type IssuedMember = 'token' | 'label' | 'createdAt' | 'expiresAt';
+type StoredRequest = Omit<ContainerRequest, IssuedMember>;
 
 /** Returns the request that {@link TokenRegistry.issue} has stored, without the token. */
-export function readStoredRequest(body: string): Omit<ContainerRequest, IssuedMember> {
+export function readStoredRequest(body: string): StoredRequest {
   return JSON.parse(body);
 }
 
@@ -77,6 +78,53 @@ const tokenMark = '<token>';
 const rememberMs = 3 * 24 * 3600 * 1000;
 // A request dated further in the future than this was made by a wrong clock.
 const futureMs = 3_600_000;
+
+/** Gives what is stored of a request its token. */
+function requestOf(token: ContainerToken, row: RequestRow, body: StoredRequest): ContainerRequest {
+  const targetImage = body.targetImage.replace(tokenMark, token);
+  const { createdAt } = row;
+  return { ...body, ...identity(token), targetImage, createdAt, expiresAt: endOf(row) };
+}
+
+/** Pulls that read the row of their token each time: whatever another server ends holds at once. */
+export type TokenReader = Pick<TokenRegistry, 'get' | 'unrevoked'>;
+
+/** Reads tokens for a server that does not lead. Only what never changes is kept: the bodies of requests. */
+export function createTokenReader(
+  store: Pick<RequestStore, 'find'>,
+  now: () => number = Date.now,
+): TokenReader {
+  const bodies = cacheOfBytes<NameId, { readonly text: string; readonly body: StoredRequest }>(
+    cachedBytes,
+    ({ text }) => 1000 + 2 * text.length,
+  );
+  const find = async (token: string) => {
+    const row = isToken(token) ? await store.find(hashToken(token)) : undefined;
+    if (!row) throw unknown();
+    const id = idOf(token);
+    const kept = bodies.get(id);
+    const body = kept?.text === row.body ? kept.body : readStoredRequest(row.body);
+    if (body !== kept?.body) bodies.set(id, { text: row.body, body });
+    return { request: requestOf(token as ContainerToken, row, body), revokedAt: row.revokedAt };
+  };
+  return {
+    async get(token) {
+      const { request, revokedAt } = await find(token);
+      if (revokedAt !== null) throw revoked(revokedAt);
+      if (request.expiresAt <= now()) throw expired(request);
+      return request;
+    },
+    async unrevoked(token) {
+      const { request, revokedAt } = await find(token);
+      return withoutRevocation(request, revokedAt);
+    },
+  };
+}
+
+function withoutRevocation(request: ContainerRequest, revokedAt: number | null): ContainerRequest {
+  if (revokedAt !== null && revokedAt < request.expiresAt) throw revoked(revokedAt);
+  return request;
+}
 
 export interface TokenRegistryOptions {
   /** The most that a name may live, however long its run is or often it is extended. Default: the usual life. */
@@ -109,14 +157,9 @@ export function createTokenRegistry(
   const find = async (token: string) => {
     const row = isToken(token) ? await store.find(hashToken(token)) : undefined;
     if (!row) throw unknown();
-    const { createdAt, revokedAt, leaseUntil } = row;
-    const expiresAt = endOf(row);
-    const body = readStoredRequest(row.body);
-    const targetImage = body.targetImage.replace(tokenMark, token);
-    const own = identity(token as ContainerToken);
-    const isTied = leaseUntil !== null;
-    const request: ContainerRequest = { ...body, ...own, targetImage, createdAt, expiresAt };
-    return { request, revokedAt, isTied, bytes: 1000 + row.body.length };
+    const { revokedAt, leaseUntil } = row;
+    const request = requestOf(token as ContainerToken, row, readStoredRequest(row.body));
+    return { request, revokedAt, isTied: leaseUntil !== null, bytes: 1000 + row.body.length };
   };
 
   const look = async (token: string): Promise<Live> => {
@@ -196,8 +239,7 @@ export function createTokenRegistry(
 
     async unrevoked(token) {
       const { request, revokedAt } = await find(token);
-      if (revokedAt !== null && revokedAt < request.expiresAt) throw revoked(revokedAt);
-      return request;
+      return withoutRevocation(request, revokedAt);
     },
 
     async revoke(token) {

@@ -14,7 +14,7 @@ const usualMails = { asked: 'never', errors: 'errors', always: 'always' } as con
 
 export function createPeople(
   { config, publicUrl, log }: AppDeps,
-  { rows, secrets, remotes }: State,
+  { rows, secrets, remotes }: Pick<State, 'rows' | 'secrets' | 'remotes'>,
   registries: RegistryAccess,
   places: BuildPlaces,
 ) {

@@ -23,7 +23,9 @@ export function createPulls(
   { content, usage, tally, rows }: State,
   { registry, modeOf, ownHost }: RegistryAccess,
   { documents, findImage, tokens, servedBases, blobParts, scans }: Containers,
-): Omit<ServedDeps, 'auth' | 'prefix' | 'noteBlob' | 'notePull'> {
+): Omit<ServedDeps, 'auth' | 'prefix' | 'noteBlob' | 'notePull'> & {
+  readonly meter: ReturnType<typeof createPullMeter>;
+} {
   return {
     tokens: servedBases.withTokens(tokens),
     isOfBuilder: servedBases.has,
@@ -56,13 +58,11 @@ export function createPulls(
 
 /** Returns the function that counts pulls of hosted images. */
 export function createHostedPullCount(
-  { config }: AppDeps,
   { rows, tally }: State,
   { ownHost }: RegistryAccess,
 ): CountHostedPull {
   return countHostedPulls({
     counter: createPullCounter(),
-    trustedProxies: config.trustedProxies,
     record({ repository, digest, tag, isPart }) {
       if (isPart) {
         rows.pulls.note([referenceSubject(repository, digest)]);

@@ -38,12 +38,18 @@ import { createAnnouncer } from './messages.ts';
 import type { AppDeps, State } from './server-state.ts';
 import { noteChanges, openAccounts } from './watched-accounts.ts';
 
+/** What the clients of registries need of the state. A server that does not lead has less. */
+type RegistryState = Pick<
+  State,
+  'content' | 'slabs' | 'hosted' | 'keptUploads' | 'rows' | 'signingKey' | 'remotes'
+> & { readonly audit: Pick<State['audit'], 'add'> };
+
 /** Clients of other registries and of the hosted repositories. */
 export type RegistryAccess = ReturnType<typeof createRegistries>;
 
 export function createRegistries(
   deps: AppDeps,
-  { content, slabs, hosted: store, keptUploads, rows, signingKey, audit, remotes }: State,
+  { content, slabs, hosted: store, keptUploads, rows, signingKey, audit, remotes }: RegistryState,
 ) {
   const { config, publicUrl, log } = deps;
   const upstream = createUpstream(deps, slabs, remotes);

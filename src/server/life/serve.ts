@@ -97,7 +97,7 @@ export async function serve(
       handleUpgrade: app.pairing.handleUpgrade,
     };
     openAll(replica?.admit(entry) ?? entry);
-    await replica?.lead({ follow: openAll, release: app.release });
+    await replica?.lead({ follow: openAll, release: app.release, takePulls: app.takePulls });
     logReady(settings ? { leader: settings.address.origin } : {});
     const end = replica ? Promise.race([stopping, replica.lost]) : stopping;
     const running = {

@@ -28,6 +28,7 @@ import type { Entry } from '../life/entries.ts';
 import { type CurrentLeader, usualPatienceMs } from './current-leader.ts';
 import { createHandOn, type HandOn, handOnUpgrade, type WholeResponse } from './hand-on.ts';
 import { createOrderedBlobs } from './ordered-blobs.ts';
+import { createOwnReads } from './reads/own-reads.ts';
 
 /** A replica that does not lead. */
 export interface Follower {
@@ -36,14 +37,18 @@ export interface Follower {
   drain(): void;
   /** Reports why this replica cannot lead, except to balancers: it hands requests on. Undefined: it can. */
   hinder(reason: string | undefined): void;
+  /** Notes what the database said last: true when its rows have the schema of this version. */
+  noteSchema(isOwn: boolean): void;
+  /** Hands on all requests from now on: this replica takes the lead, or has had it. */
+  endReads(): Promise<void>;
   close(): Promise<void>;
 }
 
 const alive = { status: 'ok' };
 
 /**
- * Hands all requests on to the replica that leads, except for those about this process: `/healthz`, `/health`,
- * `/metrics` and `/readyz`.
+ * Answers pulls, see {@link OwnReads}. Hands all other requests on to the replica that leads, except for those about this
+ * process: `/healthz`, `/health`, `/metrics` and `/readyz`.
  */
 export function createFollower(deps: UpstreamDeps, leader: CurrentLeader, proof: string): Follower {
   const { config, publicUrl, log } = deps;
@@ -51,6 +56,7 @@ export function createFollower(deps: UpstreamDeps, leader: CurrentLeader, proof:
   addLeadMetric(metrics, () => false);
   const orderedBlobs = createOrderedBlobs(deps, metrics);
   const handOn = createHandOn(leader, proof, orderedBlobs);
+  const reads = createOwnReads({ ...deps, blobs: orderedBlobs, handOn });
   const readiness = createFollowerReadiness(handOn);
   let isDraining = false;
   let hindrance: string | undefined;
@@ -98,7 +104,7 @@ export function createFollower(deps: UpstreamDeps, leader: CurrentLeader, proof:
         throw new Fault('unavailable', hindrance, { phase: 'store' });
       const { status, body } = await readiness(req);
       Object.assign(ctx, { status, type: 'json', body });
-    } else {
+    } else if (!(await reads.answers(ctx))) {
       ctx.respond = false;
       await handOn.respond(req, res);
     }
@@ -117,8 +123,12 @@ export function createFollower(deps: UpstreamDeps, leader: CurrentLeader, proof:
     },
     hinder(reason) {
       hindrance = reason;
+      reads.hinder(reason !== undefined);
     },
+    noteSchema: reads.noteSchema,
+    endReads: reads.close,
     async close() {
+      await reads.close();
       handOn.close();
       orderedBlobs.close();
     },

@@ -12,7 +12,7 @@ import { pipeline } from 'node:stream/promises';
 import { Fault } from '../../foundation/fault.ts';
 import { endWith, rawResponse } from '../../foundation/responses.ts';
 import { handedOnHeaders } from '../../http/index.ts';
-import { largestOrder, parseOrder } from '../../http/registry/index.ts';
+import { largestOrder, mostToldBytes, parseOrder } from '../../http/registry/index.ts';
 import { traceHeaders } from '../../tracing/traces.ts';
 import { type CurrentLeader, handedOver, type Outcome } from './current-leader.ts';
 import type { OrderedBlobs } from './ordered-blobs.ts';
@@ -37,6 +37,17 @@ export interface HandOn {
    * when no replica leads, or the leader does not answer in time.
    */
   ask(request: IncomingMessage, limitMs: number): Promise<WholeResponse | undefined>;
+  /**
+   * Throws a {@link Fault} below 500 when the leader would not send the blob of the request any more.
+   */
+  look(request: IncomingMessage): Promise<void>;
+  /**
+   * Sends a message of this replica to the leader of the moment, once, and returns the body of its response. Returns
+   * undefined when no replica leads, or the leader does not answer in time.
+   *
+   * @param header names the kind of the message
+   */
+  tell(header: string, body: string, limitMs: number): Promise<Buffer | undefined>;
   close(): void;
 }
 
@@ -215,9 +226,40 @@ export function createHandOn(leader: CurrentLeader, proof: string, blobs: Ordere
     }
   };
 
+  const tell: HandOn['tell'] = async (header, body, limitMs) => {
+    if (!leader.address) return undefined;
+    const isPlain = leader.address.protocol === 'http:';
+    const out = (isPlain ? httpRequest : httpsRequest)(new URL('/healthz', leader.address), {
+      method: 'POST',
+      agent: isPlain ? agents.http : agents.https,
+      headers: {
+        [handedOnHeaders.proof]: proof,
+        [handedOnHeaders.peer]: 'replica',
+        [header]: 'yes',
+        'content-type': 'application/json',
+        'content-length': String(Buffer.byteLength(body)),
+      },
+    });
+    const timer = setTimeout(() => out.destroy(), limitMs);
+    out.end(body);
+    try {
+      const response = await responseOf(out);
+      const bytes = await readAtMost(response, mostToldBytes);
+      return response.statusCode === 200 && isOfLeader(response) ? bytes : undefined;
+    } catch {
+      // The leader ends or hangs.
+      out.destroy();
+      return undefined;
+    } finally {
+      clearTimeout(timer);
+    }
+  };
+
   return {
     send,
     ask,
+    look,
+    tell,
     respond: (request, response) =>
       leader.reach(
         address => exchange(address, request, response),

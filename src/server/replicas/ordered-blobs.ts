@@ -4,6 +4,7 @@ import { boundedCache } from '../../foundation/bounded-cache.ts';
 import {
   createBlobMetrics,
   type createMetricsRegistry,
+  type NoteBlob,
   noRemoteHealth,
 } from '../../foundation/telemetry/index.ts';
 import { type OfferedBlob, sendBlob, watchRight } from '../../http/registry/index.ts';
@@ -14,6 +15,7 @@ import {
   createNamelessIngest,
   createRelayedBlobs,
   createTransfers,
+  type RelayedBlobs,
 } from '../../pull/index.ts';
 import { type ByteSource, begun } from '../../storage/content/byte-source.ts';
 import { SlabPool } from '../../storage/content/index.ts';
@@ -23,6 +25,14 @@ import { createUpstream, type UpstreamDeps } from '../assembly/registry-clients.
 
 /** Sends blobs to clients, in place of the leader, which has checked their right. */
 export interface OrderedBlobs {
+  /** Opens the content of the site to read from. */
+  content(): Promise<ContentReader>;
+  /** Returns the source, which notes that the content cannot be read, so that the client's next attempt is the leader's. */
+  notingFailures(source: ByteSource, digest: Digest): ByteSource;
+  /** Passes on blobs of other registries. */
+  readonly relayed: RelayedBlobs;
+  /** Counts sent blobs. */
+  readonly note: NoteBlob;
   /** Returns false for a blob that this server failed to read a short time ago: the leader sends it, and finds out why. */
   accepts(digest: string): boolean;
   /**
@@ -71,7 +81,6 @@ export function createOrderedBlobs(
     return opening;
   };
 
-  /** Notes that the content cannot be read, so that the client's next attempt is the leader's. */
   const notingFailures = (source: ByteSource, digest: Digest): ByteSource => {
     let hasLeft = false;
     return {
@@ -115,6 +124,10 @@ export function createOrderedBlobs(
   };
 
   return {
+    content: reader,
+    notingFailures,
+    relayed,
+    note,
     accepts: digest => !failed.has(digest),
     async send(order, request, response, look) {
       const { digest } = order.kind === 'relayed' ? order.blob : order;

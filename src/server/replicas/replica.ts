@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { sendUnsent, unsentIn } from '../../builds/index.ts';
 import { readVersion } from '../../foundation/version.ts';
 import { atMost } from '../../foundation/work.ts';
-import { admitHandedOn } from '../../http/index.ts';
+import { admitHandedOn, handedOnHeaders, readBody } from '../../http/index.ts';
+import { mostToldBytes, readToldPulls, type TakePulls } from '../../http/registry/index.ts';
 import { readKeyFile } from '../../storage/directory/index.ts';
 import { isDirectory, openNamedObjects } from '../../storage/index.ts';
 import {
@@ -50,6 +51,8 @@ export interface Replica extends Follower {
 export interface LeaderWork {
   /** Leads later requests to the entry of a follower. */
   readonly follow: (entry: Entry) => void;
+  /** Counts pulls that another replica answers. */
+  readonly takePulls: TakePulls;
   /** Stops the work of a leader, and writes what is only in memory. */
   readonly release: () => Promise<void>;
 }
@@ -97,6 +100,7 @@ export async function startReplica(
   const lock = awaitLead(database, {
     onLeader,
     onHandOver: leader.handOver,
+    onSchema: follower.noteSchema,
     onWrongClock(aheadMs) {
       const reason = aheadMs === 0 ? undefined : wrongClock(aheadMs);
       if (reason === undefined)
@@ -197,6 +201,23 @@ export async function startReplica(
       // One that leads no more hears it from the one before.
     } else if (isReplaced) ledBy(next);
   };
+  /** Counts the pulls that another replica answers. */
+  const answerPulls = async (request: IncomingMessage, response: ServerResponse) => {
+    const work = leading;
+    const bytes = await readBody(request, mostToldBytes);
+    if (!work || !bytes) {
+      const follows = work ? {} : { [handedOnHeaders.proof]: 'follows' };
+      response.writeHead(work ? 413 : 503, { connection: 'close', ...follows }).end();
+      return;
+    }
+    try {
+      const replies = JSON.stringify(await work.takePulls(readToldPulls(bytes)));
+      response.writeHead(200, { 'content-type': 'application/json' }).end(replies);
+    } catch (err) {
+      log.warn({ err }, 'another replica sent pulls that this version does not understand');
+      response.writeHead(400, { connection: 'close' }).end();
+    }
+  };
   const entryOf = ({ respond, handleUpgrade, refusesBody }: Entry): Entry => ({
     respond(request, response) {
       const next = news.read(request);
@@ -219,6 +240,10 @@ export async function startReplica(
       const former = await (await lock).announce({ address: address.href, keys: keys.name });
       leader.set(address);
       leading = work;
+      // It counts the last pulls that it has answered as a follower itself.
+      void follower
+        .endReads()
+        .catch(err => log.warn({ err }, 'cannot close the connections of reads'));
       if (former?.keys === keys.name) void news.tell(new URL(former.address), closing.signal);
     },
     async giveUpLead() {
@@ -227,7 +252,10 @@ export async function startReplica(
     admit: ({ respond, handleUpgrade }) =>
       entryOf({
         respond(request, response) {
-          admitHandedOn(request, keys.proof);
+          const isOfReplica = admitHandedOn(request, keys.proof);
+          if (isOfReplica && request.headers[handedOnHeaders.pulls] !== undefined) {
+            return answerPulls(request, response);
+          }
           return changes.during(request, respond(request, response));
         },
         handleUpgrade(request, socket, head) {

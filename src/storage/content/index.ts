@@ -1,7 +1,6 @@
 /** Content-addressed bytes in a directory: the store, its checks, its buffers, scratch files. */
 
 export {
-  type Checks,
   type ChecksOptions,
   chosenLater,
   createChecks,

@@ -2,4 +2,4 @@
 
 export { type Bucket, openBucket, type StoreProxyFor } from './bucket.ts';
 export { openContentObjects } from './content-objects.ts';
-export { type ContentReader, createContentReader } from './object-reads.ts';
+export { type ContentReader, createContentReader } from './content-reader.ts';

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { type Digest, parseDigest, splitDigest } from '../../oci/digest.ts';
 import type { ByteSource, Chunk } from '../content/byte-source.ts';
-import { type Checks, type ChecksOptions, createChecks } from '../content/index.ts';
+import type { ChecksOptions } from '../content/index.ts';
 import type { Bucket, FoundObject, ListedObject } from './bucket.ts';
 import { faultOf, isAbsent } from './store-faults.ts';
 
@@ -31,24 +31,6 @@ export function readsOf(
         end,
       ),
   };
-}
-
-/** Reads content of a bucket for clients, and changes nothing there. */
-export interface ContentReader {
-  /** As in a content store, but damaged content stays. */
-  open(digest: Digest, start: number, end: number): ByteSource;
-  close(): void;
-}
-
-/** @param trustMs how long a check of content counts */
-export function createContentReader(bucket: Bucket, trustMs: number): ContentReader {
-  const checks: Checks<string> = createChecks({
-    ...readsOf(bucket, knownSizes(bucket)),
-    // The server that has the rows does it.
-    setAside: async () => {},
-    trustMs,
-  });
-  return { open: checks.source, close: () => bucket.close() };
 }
 
 /** Begins to read an object at a position, up to and including the last byte wanted. */

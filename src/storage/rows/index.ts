@@ -92,7 +92,7 @@ export type {
   WorkspaceRow,
   WorkspaceStore,
 } from './people/user-rows.ts';
-export { openPostgresRows, openRows, type Rows } from './rows.ts';
+export { openPostgresRows, openReadRows, openRows, type Rows } from './rows.ts';
 export {
   hasPreviousKey,
   openSecretBox,

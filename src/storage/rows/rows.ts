@@ -166,6 +166,19 @@ export async function openPostgresRows(url: string, use?: PostgresUse): Promise<
   });
 }
 
+/** What a server reads that does not lead. Its stores refuse changes. */
+export type ReadRows = ReturnType<typeof storesOf>;
+
+/**
+ * Returns the rows of a site for a server that only reads them.
+ *
+ * @param url as for {@link openPostgresRows}
+ */
+export async function openReadRows(url: string): Promise<ReadRows> {
+  const { openPostgresReader } = await import('./postgres/postgres-reader.ts');
+  return storesOf(openPostgresReader(url), postgresUpkeep);
+}
+
 /** Returns the stores of an open SQLite file. */
 export function rowsOf(database: Database): Rows {
   // Its lock ends with this process only.

@@ -1,5 +1,4 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { boundedCache } from '../../../foundation/bounded-cache.ts';
 import { Fault } from '../../../foundation/fault.ts';
 import type { NoteBlob } from '../../../foundation/telemetry/index.ts';
 import type { Action, Rights } from '../../../hosted/accounts/index.ts';
@@ -20,7 +19,6 @@ import {
   decodeSegment,
   keptBlob,
   orderStored,
-  type PullCounter,
   type RangeOf,
 } from '../../../pull/index.ts';
 import type { ContentStore } from '../../../storage/content/index.ts';
@@ -33,6 +31,7 @@ import { wrongMethod } from '../../route/router.ts';
 import { sendBlob, sendOrder } from '../blobs/send-blob.ts';
 import type { RegistryAuth } from '../login/registry-auth.ts';
 import { apiVersionHeader, sendDocument, sendJson, waitForBuild } from '../registry-responses.ts';
+import type { CountHostedPull } from './hosted-pulls.ts';
 import { sendUpload } from './upload-routes.ts';
 
 export interface HostedDeps {
@@ -47,6 +46,9 @@ export interface HostedDeps {
   readonly notePull: NotePull;
   readonly noteBlob: NoteBlob;
   readonly awaitBuild: AwaitBuild;
+  readonly trustedProxies: number;
+  /** Returns stored content for a client. Default: what the store offers. */
+  readonly keptBlob?: typeof keptBlob;
   /** The host in names of hosted images. */
   readonly host: string;
 }
@@ -125,7 +127,9 @@ async function sendContent(
       const document = await waitForBuild(find, req, res);
       if (!document) return;
       const { digest } = document;
-      deps.countPull(req, { repository, reference, digest });
+      const client = callerAddress(req, deps.trustedProxies);
+      const isHead = req.method === 'HEAD';
+      deps.countPull({ client, isHead, repository, reference, digest });
       deps.notePull(req, { name: repository, reference, digest });
       return sendDocument(document, req, res);
     }
@@ -158,7 +162,7 @@ async function getBuilt(
 }
 
 async function sendBlobOf(
-  { blobs, content, noteBlob }: HostedDeps,
+  { blobs, content, noteBlob, keptBlob: kept = keptBlob }: HostedDeps,
   repository: string,
   digest: Digest,
   req: IncomingMessage,
@@ -173,8 +177,7 @@ async function sendBlobOf(
   const offered = {
     isKnown: async () => (await sizeOf()) >= 0,
     size: sizeOf,
-    open: async (rangeOf: RangeOf | undefined) =>
-      keptBlob(content, digest, await sizeOf(), rangeOf),
+    open: async (rangeOf: RangeOf | undefined) => kept(content, digest, await sizeOf(), rangeOf),
   };
   return sendBlob(offered, digest, req, res, noteBlob);
 }
@@ -305,63 +308,3 @@ function checkedRepository(name: string): string {
     { phase: 'request' },
   );
 }
-
-/** A manifest request for a hosted image that was answered. */
-interface SentManifest {
-  readonly repository: string;
-  /** A tag or a digest, as the client asked. */
-  readonly reference: string;
-  readonly digest: Digest;
-}
-
-/** A pull of a hosted image. The tag is undefined for a pull by digest. */
-interface HostedPull {
-  readonly repository: string;
-  readonly digest: Digest;
-  readonly tag: string | undefined;
-  /** True for a manifest that the client gets as part of a pull that is counted: the image of an index. */
-  readonly isPart: boolean;
-}
-
-interface HostedPullsDeps {
-  readonly counter: PullCounter;
-  readonly trustedProxies: number;
-  readonly record: (pull: HostedPull) => void;
-}
-
-const windowMs = 30_000;
-const mostLooks = 10_000;
-const mostTagsOfLook = 8;
-
-/**
- * Returns a function that counts pulls, not requests: one client pulls a tag or a digest once within half a minute.
- * Clients that ask for a tag with HEAD and then get its digest pull the tag. When they asked for several tags of the
- * digest, each further request for it pulls another one. A further manifest by digest, within half a minute, is part of
- * the same pull.
- */
-export function countHostedPulls({ counter, trustedProxies, record }: HostedPullsDeps) {
-  /** The tags of a digest that a client has looked at. */
-  const looks = boundedCache<string, readonly string[]>(mostLooks, { ttl: windowMs });
-  return (req: IncomingMessage, { repository, reference, digest }: SentManifest): void => {
-    const client = callerAddress(req, trustedProxies);
-    const look = `${client} ${repository}@${digest}`;
-    const seen = looks.get(look) ?? [];
-    if (req.method === 'HEAD') {
-      if (isDigest(reference)) return;
-      const others = seen.filter(tag => tag !== reference);
-      looks.set(look, [...others, reference].slice(-mostTagsOfLook));
-      return;
-    }
-    const isCounted = (tag: string) => counter.isRunning(client, `${repository} ${tag}`);
-    const looked = seen.find(tag => !isCounted(tag)) ?? seen.at(-1);
-    const tag = isDigest(reference) ? looked : reference;
-    const isPart = tag === undefined && counter.isRunning(client, repository);
-    const pulled = `${repository} ${tag ?? digest}`;
-    if (counter.isRunning(client, pulled)) return;
-    counter.begin(client, pulled);
-    counter.begin(client, repository);
-    record({ repository, digest, tag, isPart });
-  };
-}
-
-export type CountHostedPull = ReturnType<typeof countHostedPulls>;

@@ -61,9 +61,19 @@ interface WithSocket {
   readonly connection?: { readonly stream: Duplex };
 }
 
-/** Creates a pool that opens connections when they are needed. */
-export function createPostgresPool(config: pg.PoolConfig): PostgresPool {
-  const pool = new pg.Pool({ ...config, max: mostConnections, idleTimeoutMillis: idleMs });
+/**
+ * Creates a pool that opens connections when they are needed.
+ *
+ * @param most connections at once. Default: 10
+ * @param more statements that each connection begins with
+ */
+export function createPostgresPool(
+  config: pg.PoolConfig,
+  most = mostConnections,
+  more: readonly string[] = [],
+): PostgresPool {
+  const pool = new pg.Pool({ ...config, max: most, idleTimeoutMillis: idleMs });
+  const first = [settings, ...more].join('; ');
   const open = new Set<pg.PoolClient & WithSocket>();
   let resting: NodeJS.Timeout | undefined;
   // An idle connection that breaks is replaced when it is needed.
@@ -71,7 +81,7 @@ export function createPostgresPool(config: pg.PoolConfig): PostgresPool {
   pool.on('connect', client => {
     open.add(client);
     // Its response comes before those of all other statements. A connection that breaks meanwhile breaks these too.
-    client.query(settings).catch(() => {});
+    client.query(first).catch(() => {});
     // Between two statements, too, a connection may break, and before the first one. The next statement says so.
     client.on('error', () => {});
   });
@@ -82,7 +92,7 @@ export function createPostgresPool(config: pg.PoolConfig): PostgresPool {
     pool.options.max = open.size;
     clearTimeout(resting);
     resting = setTimeout(() => {
-      pool.options.max = mostConnections;
+      pool.options.max = most;
     }, restMs).unref();
   };
   return {

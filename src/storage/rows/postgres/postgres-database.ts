@@ -103,19 +103,7 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
     if (lock?.isSilent) throw silentDatabase();
     return connectAnyway();
   };
-  const read = async <T>(call: Call<T>): Promise<T> => {
-    const client = await connect();
-    try {
-      const result = await followCalls(call, calls =>
-        withoutConflict(() => sendCalls(client, calls)),
-      );
-      client.release();
-      return result;
-    } catch (error) {
-      client.release(isBroken(error));
-      throw faultOf(error);
-    }
-  };
+  const read = <T>(call: Call<T>): Promise<T> => readWith(connect, call);
 
   const tryOnce = async <T>(change: Change<T>, more: string): Promise<T> => {
     lock?.require();
@@ -234,6 +222,28 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
   };
 }
 
+/**
+ * Reads on a connection of a pool.
+ *
+ * @param connect returns a connection, which is released afterwards
+ */
+export async function readWith<T>(
+  connect: () => Promise<pg.PoolClient>,
+  call: Call<T>,
+): Promise<T> {
+  const client = await connect();
+  try {
+    const result = await followCalls(call, calls =>
+      withoutConflict(() => sendCalls(client, calls)),
+    );
+    client.release();
+    return result;
+  } catch (error) {
+    client.release(isBroken(error));
+    throw faultOf(error);
+  }
+}
+
 /** Reads again what conflicted: the role or the database may read in serializable transactions. */
 async function withoutConflict<T>(read: () => Promise<T>): Promise<T> {
   const deadline = performance.now() + defaultPatienceMs;
@@ -330,7 +340,7 @@ async function rollBack(client: pg.PoolClient): Promise<boolean> {
 const numberTypes = new Set<number>([pg.types.builtins.INT8, pg.types.builtins.NUMERIC]);
 
 /** Values as SQLite has them: numbers, and truth as 0 and 1. */
-function parserOf(type: number, format?: 'text' | 'binary') {
+export function parserOf(type: number, format?: 'text' | 'binary') {
   if (numberTypes.has(type)) return Number;
   if (type === pg.types.builtins.BOOL) return (text: string) => (text === 't' ? 1 : 0);
   return pg.types.getTypeParser(type, format as 'text');

@@ -35,6 +35,7 @@ import {
   lateReplica,
   type ReplicaSelf,
 } from './replica-list.ts';
+import { hasOwnSchema } from './schema-version.ts';
 
 /** The lock of the server that uses the database. It ends with its connection, and is taken again. */
 export interface ServerLock {
@@ -338,6 +339,8 @@ const longestDifferenceMs = 10 * 60_000;
 export interface LeadWait {
   /** Called each half second with the replica that leads now; undefined while nobody does. */
   readonly onLeader: (leader: Leader | undefined) => void;
+  /** Called each half second: true when the rows have the schema of this version. */
+  readonly onSchema?: (isOwn: boolean) => void;
   readonly onNews: (news: LockNews) => void;
   /** Called when the leader hands the lead over. It still finishes its transfers. */
   readonly onHandOver: () => void;
@@ -362,7 +365,7 @@ export interface LeadWait {
  */
 export function awaitLead(
   url: string,
-  { onLeader, onWrongClock, now = Date.now, ...wait }: LeadWait,
+  { onLeader, onSchema, onWrongClock, now = Date.now, ...wait }: LeadWait,
 ): Promise<ServerLock> {
   let isWrong = false;
   return takeServerLock(() => lockClient(url, replicaName), {
@@ -377,7 +380,10 @@ export function awaitLead(
       if (isWrong !== wasWrong) onWrongClock(isWrong ? aheadMs : 0);
       return !isWrong;
     },
-    whileWaiting: async client => onLeader(await readLeader(client)),
+    async whileWaiting(client) {
+      onSchema?.(await hasOwnSchema(client));
+      onLeader(await readLeader(client));
+    },
   });
 }
 

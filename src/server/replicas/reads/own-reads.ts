@@ -1,0 +1,343 @@
+import type { IncomingMessage } from 'node:http';
+import { join } from 'node:path';
+import type { Middleware, ParameterizedContext } from 'koa';
+import { Fault } from '../../../foundation/fault.ts';
+import { noTally } from '../../../foundation/telemetry/counted.ts';
+import { noRemoteHealth } from '../../../foundation/telemetry/index.ts';
+import { readVersion } from '../../../foundation/version.ts';
+import { handedOnHeaders, type RequestState } from '../../../http/index.ts';
+import {
+  createRegistryAuth,
+  readToldReplies,
+  registryRoutes,
+  tokenPath,
+} from '../../../http/registry/index.ts';
+import { createDocuments, createRightWatch } from '../../../images/index.ts';
+import type { Digest } from '../../../oci/digest.ts';
+import {
+  type BlobCache,
+  type BlobFinder,
+  createBlobFinder,
+  createImageFinder,
+  createLookAtRight,
+  createManifestFinder,
+  type FoundBlob,
+  keptBlob,
+  type PulledImage,
+} from '../../../pull/index.ts';
+import type { ContainerRequest } from '../../../request/index.ts';
+import { createTokenReader, type TokenReader } from '../../../request/tokens/index.ts';
+import { begun } from '../../../storage/content/byte-source.ts';
+import { SlabPool } from '../../../storage/content/index.ts';
+import { readKeyFile } from '../../../storage/directory/index.ts';
+import { openReadRows, openSecretBox } from '../../../storage/rows/index.ts';
+import { createPeople } from '../../assembly/people.ts';
+import { createRegistries, type UpstreamDeps } from '../../assembly/registry-clients.ts';
+import { keyDirectory } from '../../config/index.ts';
+import { accessRules, configuredPlaces } from '../../config/read/index.ts';
+import type { HandOn } from '../hand-on.ts';
+import type { OrderedBlobs } from '../ordered-blobs.ts';
+import { LeaderOnly, leaderOnly } from './leader-only.ts';
+import { createPullTeller, type PullTeller } from './pull-teller.ts';
+import { createReadContent } from './read-content.ts';
+
+/** Answers pulls from the rows and the content of the site, in place of the leader. */
+export interface OwnReads {
+  /**
+   * Answers the request, or returns false, without any effect, for one that only the leader can answer.
+   *
+   * @throws {@link Fault} for a client without a login, which needs one
+   */
+  answers(ctx: ParameterizedContext<RequestState>): Promise<boolean>;
+  /** Notes what the database said last: true when its rows have the schema of this version. */
+  noteSchema(isOwn: boolean): void;
+  /** Leaves all requests to the leader, or not any more. */
+  hinder(isHindered: boolean): void;
+  /** Sends the leader what it has to count, and closes all parts. This replica leads from now on, or stops. */
+  close(): Promise<void>;
+}
+
+interface OwnReadsDeps extends UpstreamDeps {
+  readonly blobs: OrderedBlobs;
+  readonly handOn: Pick<HandOn, 'look' | 'tell'>;
+}
+
+// What the leader acknowledged holds here within two seconds, also after a change of the schema.
+const heardMs = 2000;
+// After a failure of the database or the store, the leader answers for so long: each attempt may wait.
+const restMs = 1000;
+const tellMs = 2000;
+const accountsMs = 1000;
+const renewMs = 3_600_000;
+/** How long the last response of a registry is valid while it does not answer, ms. */
+const rightGraceMs = 10 * 60_000;
+
+export function createOwnReads(deps: OwnReadsDeps): OwnReads {
+  const { config, log, handOn } = deps;
+  // The leader writes the entries of this log.
+  const isAudited = config.audit.pulls === 'on';
+  let heardAt = Number.NEGATIVE_INFINITY;
+  let restUntil = Number.NEGATIVE_INFINITY;
+  let isHindered = false;
+  let isClosed = false;
+  let opening: Promise<Opened> | undefined;
+  const isCurrent = () => performance.now() - heardAt < heardMs && !isHindered && !isClosed;
+  const teller = createPullTeller({
+    rates: config.limits.pulls,
+    async send(pulls) {
+      const body = await handOn.tell(handedOnHeaders.pulls, JSON.stringify(pulls), tellMs);
+      return body && readToldReplies(body, pulls.length);
+    },
+  });
+  const open = (): Promise<Opened> => {
+    opening ??= openReads(deps, teller, isCurrent).catch(error => {
+      opening = undefined;
+      throw error;
+    });
+    return opening;
+  };
+
+  return {
+    async answers(ctx) {
+      const { req, res } = ctx;
+      if (isAudited || !isCurrent() || performance.now() < restUntil) return false;
+      if (!isCovered(req, ctx.path) || !teller.hasRoom()) return false;
+      try {
+        const { routes } = await open();
+        await routes(ctx, leaderOnly('it is no pull'));
+        return true;
+      } catch (error) {
+        if (res.headersSent || res.closed) throw error;
+        // Nobody needs the leader to know that a login is missing.
+        if (error instanceof Fault && error.kind === 'unauthorized') throw error;
+        if (error instanceof Fault && error.kind === 'unavailable' && error.phase === 'store') {
+          restUntil = performance.now() + restMs;
+        }
+        const isExpected = error instanceof Fault || error instanceof LeaderOnly;
+        log[isExpected ? 'debug' : 'warn']({ err: error }, 'the leader answers this request');
+        ctx.respond = true;
+        return false;
+      }
+    },
+    noteSchema(isOwn) {
+      heardAt = isOwn ? performance.now() : Number.NEGATIVE_INFINITY;
+    },
+    hinder(isNow) {
+      isHindered = isNow;
+    },
+    async close() {
+      isClosed = true;
+      await teller.flush();
+      teller.close();
+      const opened = await opening?.catch(() => undefined);
+      await opened?.close();
+    },
+  };
+}
+
+/** Returns true for a request that this replica may answer, as far as the request alone says. */
+function isCovered({ method, headers }: IncomingMessage, path: string): boolean {
+  if (method !== 'GET' && method !== 'HEAD') return false;
+  if (path !== '/v2' && !path.startsWith('/v2/')) return false;
+  // The leader answers browsers, with the headers of `cors.origins`.
+  return headers.origin === undefined && headers['sec-fetch-site'] === undefined;
+}
+
+interface Opened {
+  readonly routes: Middleware<RequestState>;
+  close(): Promise<void>;
+}
+
+async function openReads(
+  deps: OwnReadsDeps,
+  teller: PullTeller,
+  isCurrent: () => boolean,
+): Promise<Opened> {
+  const { config, publicUrl, log, blobs, handOn } = deps;
+  const readRows = await openReadRows(config.database);
+  const rows = {
+    ...readRows,
+    isCurrent: () => false,
+    requireChanges() {},
+    hasSuccessor: () => false,
+  };
+  const version = readVersion();
+  const reader = await blobs.content();
+  const content = createReadContent(reader);
+  const keys = keyDirectory(config);
+  const remotes = noRemoteHealth;
+  const registries = createRegistries(
+    { ...deps, version },
+    {
+      content,
+      slabs: new SlabPool(),
+      hosted: rows.hosted,
+      keptUploads: [],
+      rows,
+      signingKey: readKeyFile(join(keys, 'registry-token.key')),
+      remotes,
+      // The leader notes the changes of accounts.
+      audit: { add() {} },
+    },
+  );
+  const { registry, ownHost, modeOf, hosted, accountFiles } = registries;
+  const secrets = openSecretBox(keys);
+  const places = configuredPlaces(config, publicUrl);
+  const { identities } = createPeople(
+    { ...deps, version },
+    { rows, secrets, remotes },
+    registries,
+    places,
+  );
+  const documents = createDocuments(content, registry, renewMs, unlimitedShare);
+  const rights = createRightWatch({
+    registry,
+    ownHost,
+    lifeMs: config.rightLife,
+    graceMs: rightGraceMs,
+  });
+  const findImage = createImageFinder({
+    documents,
+    makeImage: leaderOnly('it makes the image again'),
+    builtBy: leaderOnly('it knows the build'),
+    lookAtRight: createLookAtRight({
+      identities,
+      accessToBuilt: leaderOnly('it knows the build'),
+      builds: { get: leaderOnly('it knows the build') },
+      findServed: leaderOnly('it knows the build'),
+      watch: rights,
+      ownHost,
+      lifeMs: config.rightLife,
+      graceMs: rightGraceMs,
+    }),
+  });
+  const { pulls } = accessRules(config, publicUrl);
+  const auth = createRegistryAuth({
+    authenticator: hosted.authenticator,
+    tokens: hosted.tokens,
+    realm: new URL(tokenPath, publicUrl).href,
+    // Failed logins are counted by the leader.
+    logIn: leaderOnly('it counts failed logins'),
+    pulls,
+  });
+  /** As `keptBlob`. What cannot be read at all fails before the head of the response. */
+  const kept: typeof keptBlob = async (store, digest, ...rest) => {
+    if (!blobs.accepts(digest)) throw new LeaderOnly('the content cannot be read here');
+    return begunBlob(await keptBlob(store, digest, ...rest), digest);
+  };
+  const begunBlob = async (found: FoundBlob, digest: Digest): Promise<FoundBlob> => {
+    if (found.kind !== 'stream' || found.delivery !== 'stored') return found;
+    return { ...found, source: await begun(blobs.notingFailures(found.source, digest)) };
+  };
+  const finder = createBlobFinder({
+    content,
+    registry,
+    cache: noCache,
+    relayed: blobs.relayed,
+    modeOf,
+    ownHost,
+    tally: noTally,
+  });
+  const requireCovered = ({ access, owns }: PulledImage, digest: Digest): void => {
+    if (!blobs.accepts(digest)) throw new LeaderOnly('the content cannot be read here');
+    const isCached = access.registry !== ownHost && modeOf(access.registry) === 'cache';
+    if (isCached && !owns(digest)) throw new LeaderOnly('it keeps copies');
+  };
+  const servedBlobs: BlobFinder = {
+    async head(image, digest, signal) {
+      requireCovered(image, digest);
+      return finder.head(image, digest, signal);
+    },
+    async open(image, digest, rangeOf, signal) {
+      requireCovered(image, digest);
+      return begunBlob(await finder.open(image, digest, rangeOf, signal), digest);
+    },
+    order: async () => undefined,
+  };
+  const { trustedProxies } = config;
+  const noNote = () => {};
+  const routes = registryRoutes({
+    prefix: config.prefix,
+    served: {
+      auth,
+      prefix: config.prefix,
+      tokens: coveredTokens(createTokenReader(rows.requests)),
+      isOfBuilder: () => false,
+      findImage,
+      findManifest: createManifestFinder(documents, registry),
+      blobs: servedBlobs,
+      registry,
+      scanReferrers: undefined,
+      meter: teller.meter,
+      notePull: noNote,
+      noteBlob: blobs.note,
+      trustedProxies,
+      rightLifeMs: config.rightLife,
+      lookedAt: (request, look) => () => (isCurrent() ? look() : handOn.look(request)),
+    },
+    hosted: {
+      ...hosted,
+      content,
+      auth,
+      recordAudit: noNote,
+      noteBlob: blobs.note,
+      notePull: noNote,
+      host: hosted.tokens.service,
+      awaitBuild: leaderOnly('it knows the builds'),
+      countPull: teller.countHosted,
+      trustedProxies,
+      keptBlob: kept,
+    },
+    token: {
+      authenticator: hosted.authenticator,
+      tokens: hosted.tokens,
+      logIn: leaderOnly('it counts failed logins'),
+      servedPrefix: `${config.prefix}/`,
+      pulls,
+    },
+  });
+  // As the leader does.
+  const looking = setInterval(() => {
+    accountFiles.look().catch(err => log.warn({ err }, 'cannot check the account files'));
+  }, accountsMs).unref();
+  return {
+    routes,
+    async close() {
+      clearInterval(looking);
+      await readRows.end();
+      await registries.transport.close();
+      await registries.layerTransport.close();
+    },
+  };
+}
+
+/** Leaves requests to the leader whose right depends on what only the leader has. */
+function coveredTokens({ get, unrevoked }: TokenReader): TokenReader {
+  return {
+    get: async token => covered(await get(token)),
+    unrevoked: async token => covered(await unrevoked(token)),
+  };
+}
+
+function covered(request: ContainerRequest): ContainerRequest {
+  const { fixed, isBuilt, isFrozen, scan, caller } = request;
+  if (!fixed || isBuilt || isFrozen) throw new LeaderOnly('it knows the build');
+  if (scan) throw new LeaderOnly('it knows the scan');
+  // A platform may replace the access token when it is asked, and one server keeps the new one.
+  const isOfPlatform = caller.grant !== undefined && !caller.user?.startsWith('account ');
+  if (isOfPlatform) throw new LeaderOnly('it asks the platform of the caller');
+  return request;
+}
+
+/** Copies of blobs of other registries are kept by the leader. */
+const noCache: BlobCache = {
+  join: leaderOnly('it keeps copies'),
+  isFrom: async () => false,
+  shownBy() {},
+  used() {},
+};
+
+/** The leader has stored the documents, in the share of their caller. */
+const unlimitedShare = {
+  take: async () => ({ async grow() {}, async keep() {}, [Symbol.dispose]() {} }),
+};

@@ -1,0 +1,56 @@
+import { Fault } from '../../../foundation/fault.ts';
+import type { RowDatabase } from '../row-database.ts';
+import { connectionOf, createPostgresPool } from './postgres-connection.ts';
+import { parserOf, readWith } from './postgres-database.ts';
+import { postgresStatement } from './postgres-statements.ts';
+
+/** PostgreSQL for a server that only reads: it has no lock, and changes nothing. */
+export interface PostgresReader extends RowDatabase {
+  /** Closes the connections. */
+  end(): Promise<void>;
+}
+
+// A read by an index takes less than a millisecond, so few connections carry thousands of them in a second.
+const mostConnections = 4;
+// A read that takes longer is left to the server that leads.
+const statementMs = 1500;
+const answerMs = 2000;
+// No statement waits for a change of the schema, and none changes a row.
+const settings = [
+  'SET default_transaction_read_only = on',
+  "SET default_transaction_isolation = 'read committed'",
+];
+
+/**
+ * Returns the database of a site to read from. Connects when something is read.
+ *
+ * @param url as for `openPostgres`
+ */
+export function openPostgresReader(url: string): PostgresReader {
+  const { pool, connect } = createPostgresPool(
+    {
+      ...connectionOf(url),
+      connectionTimeoutMillis: answerMs,
+      statement_timeout: statementMs,
+      query_timeout: answerMs,
+      application_name: 'sluice reads',
+      pipeline: true,
+      types: { getTypeParser: parserOf },
+    } as Parameters<typeof createPostgresPool>[0],
+    mostConnections,
+    settings,
+  );
+  const refuse = async () => {
+    throw new Fault('unavailable', 'This replica does not lead, and changes no rows', {
+      phase: 'store',
+    });
+  };
+  return {
+    sql: postgresStatement,
+    read: call => readWith(connect, call),
+    write: refuse,
+    commit: refuse,
+    async settle() {},
+    end: () => pool.end(),
+  };
+}

@@ -1,0 +1,233 @@
+/** Replicas that do not lead answer pulls from the rows and the bucket: what holds at the leader holds there at once. */
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { after, before, suite, test } from 'node:test';
+import pg from 'pg';
+import { digestOf } from '../../src/oci/digest.ts';
+import { pushCorpus } from '../corpus/corpus.ts';
+import { basic, Repository } from '../hosted/push-client.ts';
+import { assertBytes } from '../world/assert-bytes.ts';
+import { eventually } from '../world/eventually.ts';
+import { type ObjectStore, startObjectStore } from '../world/object-store.ts';
+import { type Postgres, startPostgres } from '../world/postgres.ts';
+import { type Registry, startRegistry } from '../world/registry.ts';
+import { type Replicas, startReplicas } from '../world/replicas.ts';
+import { type SilentProxy, startSilentProxy } from '../world/silent-proxy.ts';
+import type { ContainerResponse, Sluice } from '../world/sluice.ts';
+import { accounts, admin } from './hosted.ts';
+
+const login = basic(admin.username, admin.password);
+const limit = 4;
+
+suite('reads of a replica that follows', () => {
+  const [layer, other] = [randomBytes(300_000), randomBytes(1000)];
+  let postgres: Postgres;
+  let store: ObjectStore;
+  let registry: Registry;
+  let replicas: Replicas;
+  let proxy: SilentProxy;
+  let database: pg.Client;
+  let image: string;
+  let leads: Sluice;
+  let follows: Sluice;
+
+  before(async () => {
+    [postgres, store, registry] = await Promise.all([
+      startPostgres(),
+      startObjectStore(),
+      startRegistry(),
+    ]);
+    image = (await pushCorpus(registry, ['busybox:oci'])).get('busybox:oci')?.reference ?? '';
+    replicas = await startReplicas({
+      ...{ postgres, store, count: 2 },
+      config: {
+        accounts,
+        hosted: { anonymous: ['public/*'] },
+        limits: { pulls: { anonymous: `${limit}/hour` } },
+        registries: { [registry.host]: { plainHttp: true } },
+      },
+    });
+    database = new pg.Client(replicas.database);
+    await database.connect();
+    // The connections of the one that follows can be cut.
+    proxy = await startSilentProxy(replicas.database);
+    const leader = await replicas.leader();
+    leads = replicas.servers[leader] ?? assert.fail();
+    await replicas.servers[1 - leader]?.stop();
+    follows = await replicas.start(1 - leader, { SLUICE_DATABASE: proxy.url });
+    await new Repository(leads, 'public/app', login).pushImage('one', [layer]);
+    await new Repository(leads, 'team/app', login).pushImage('one', [other]);
+    await eventually('it answers itself', async () => {
+      await at(follows, '/v2/public/app/manifests/one');
+      return (await askedOf(leads, '/v2/public/app/manifests/one')) === 0;
+    });
+  });
+  after(async () => {
+    await database?.end();
+    await replicas?.[Symbol.asyncDispose]();
+    await proxy?.[Symbol.asyncDispose]();
+    await registry?.stop();
+    await store?.[Symbol.asyncDispose]();
+    await postgres?.[Symbol.asyncDispose]();
+  });
+
+  const at = (server: Sluice, path: string, headers = {}) =>
+    server.fetch(path, { headers: { accept: '*/*', ...headers } });
+  /** Requests since the last call, with this end of their path. */
+  const seen = new Map<string, number>();
+  const askedOf = async (server: Sluice, path: string): Promise<number> => {
+    const all = (await server.requests()).filter(request => request.path.endsWith(path)).length;
+    const before = seen.get(server.url + path) ?? 0;
+    seen.set(server.url + path, all);
+    return all - before;
+  };
+  const request = (env: string): Promise<ContainerResponse> =>
+    leads.request({ containerImage: image, containerConfig: { env: [env] } });
+  const pull = (server: Sluice, { targetImage }: ContainerResponse, client: string) =>
+    fetch(server.at(targetImage, 'manifests/oci'), {
+      headers: { accept: '*/*', 'x-forwarded-for': client },
+    });
+  const remaining = (response: Response) => response.headers.get('ratelimit-remaining');
+
+  test('of a container token: manifests, blobs, tags', async () => {
+    const made = await request('A=1');
+    await askedOf(leads, '/manifests/oci');
+    const response = await pull(follows, made, '192.0.2.1');
+    const bytes = Buffer.from(await response.arrayBuffer());
+    assert.equal(response.status, 200);
+    assert.equal(response.headers.get('docker-content-digest'), digestOf(bytes));
+    assert.equal(remaining(response), String(limit - 1));
+    const { config } = JSON.parse(bytes.toString()) as { config: { digest: string } };
+    const blob = await fetch(follows.at(made.targetImage, `blobs/${config.digest}`));
+    assert.equal(digestOf(Buffer.from(await blob.arrayBuffer())), config.digest);
+    const tags = await fetch(follows.at(made.targetImage, 'tags/list'));
+    assert.deepEqual(((await tags.json()) as { tags: string[] }).tags, ['oci']);
+    assert.equal(await askedOf(leads, '/manifests/oci'), 0);
+    assert.equal(await askedOf(leads, config.digest), 0);
+    assert.equal(await askedOf(leads, '/tags/list'), 0);
+  });
+
+  test('of hosted repositories, with the token of a login and without', async () => {
+    const path = '/v2/team/app/manifests/one';
+    await askedOf(leads, path);
+    const challenge = await at(follows, path);
+    assert.equal(challenge.status, 401);
+    assert.match(challenge.headers.get('www-authenticate') ?? '', /scope="repository:team/);
+    assert.equal((await at(follows, '/v2/')).status, 401);
+    assert.equal(await askedOf(leads, path), 0);
+    const issued = await at(follows, '/v2/token?scope=repository:team/app:pull', login);
+    const { token } = (await issued.json()) as { token: string };
+    const response = await at(follows, path, { authorization: `Bearer ${token}` });
+    assert.equal(response.status, 200);
+    assert.equal(await askedOf(leads, path), 0);
+    const blob = `/v2/public/app/blobs/${digestOf(layer)}`;
+    assertBytes(Buffer.from(await (await at(follows, blob)).arrayBuffer()), layer);
+    assert.equal((await at(follows, '/v2/public/app/tags/list')).status, 200);
+    assert.equal(await askedOf(leads, blob), 0);
+    assert.equal(await askedOf(leads, '/tags/list'), 0);
+    // The leader counts failed logins.
+    assert.equal((await at(follows, path, basic('admin', 'wrong'))).status, 401);
+    assert.equal(await askedOf(leads, path), 1);
+  });
+
+  test('end with what the leader has acknowledged', async () => {
+    const made = await request('A=2');
+    assert.equal((await pull(follows, made, '192.0.2.2')).status, 200);
+    await leads.fetch(`/container-token/${made.containerToken}`, {
+      method: 'DELETE',
+      headers: login,
+    });
+    assert.equal((await pull(follows, made, '192.0.2.2')).status, 404);
+    const repository = new Repository(leads, 'public/app', login);
+    const path = '/v2/public/app/manifests/moved';
+    for (const bytes of [randomBytes(10), randomBytes(20)]) {
+      const digest = await repository.pushImage('moved', [bytes]);
+      const response = await at(follows, path);
+      assert.equal(response.headers.get('docker-content-digest'), digest);
+    }
+    assert.equal((await repository.send('DELETE', 'manifests/moved')).status, 202);
+    assert.equal((await at(follows, path)).status, 404);
+  });
+
+  test('count with those of the leader, and no limit is passed', async () => {
+    const client = '192.0.2.3';
+    const answers: (readonly [number, string | null])[] = [];
+    const mades = await Promise.all(Array.from({ length: limit + 1 }, (_, n) => request(`B=${n}`)));
+    for (const [n, made] of mades.entries()) {
+      // The second request is part of the same pull, at either server.
+      for (const server of n % 2 === 0 ? [follows, leads] : [leads, follows]) {
+        const response = await pull(server, made, client);
+        answers.push([response.status, remaining(response)]);
+      }
+    }
+    const admitted = Array.from({ length: limit }, (_, n) => [200, `${limit - n - 1}`]);
+    assert.deepEqual(answers, [...admitted.flatMap(one => [one, one]), [429, '0'], [429, '0']]);
+  });
+
+  test('go on without a leader', async () => {
+    const made = await request('A=3');
+    assert.equal((await pull(follows, made, '192.0.2.4')).status, 200);
+    leads.process.kill('SIGSTOP');
+    try {
+      assert.equal((await at(follows, '/v2/public/app/manifests/one')).status, 200);
+      assert.equal((await pull(follows, made, '192.0.2.5')).status, 200);
+    } finally {
+      leads.process.kill('SIGCONT');
+    }
+  });
+
+  test('are left to the leader when its rows have another schema', async () => {
+    const path = '/v2/public/app/manifests/one';
+    const isAnswered = async () => {
+      assert.equal((await at(follows, path)).status, 200);
+      return (await askedOf(leads, path)) === 0;
+    };
+    await database.query('UPDATE sluice_schema SET version = version + 1');
+    const began = performance.now();
+    await eventually('the leader answers', async () => !(await isAnswered()));
+    assert.ok(performance.now() - began < 2000);
+    await database.query('UPDATE sluice_schema SET version = version - 1');
+    await eventually('it answers itself again', isAnswered);
+  });
+
+  test('are left to the leader without the database', async () => {
+    const path = '/v2/public/app/manifests/one';
+    proxy.silence();
+    assert.equal((await at(follows, path)).status, 200);
+    assert.equal(await askedOf(leads, path), 1);
+    // The driver would wait for the end of the connections that are silent.
+    proxy.refuse();
+    proxy.resume();
+    await eventually('it answers itself again', async () => {
+      assert.equal((await at(follows, path)).status, 200);
+      return (await askedOf(leads, path)) === 0;
+    });
+  });
+
+  test('are counted once each, also after both have stopped', async () => {
+    const made = await request('A=4');
+    for (const client of ['192.0.2.6', '192.0.2.7', '192.0.2.6']) {
+      assert.equal((await pull(follows, made, client)).status, 200);
+    }
+    await new Repository(leads, 'public/counted', login).pushImage('one', [other]);
+    for (const client of ['192.0.2.6', '192.0.2.7', '192.0.2.6']) {
+      const headers = { 'x-forwarded-for': client };
+      assert.equal((await at(follows, '/v2/public/counted/manifests/one', headers)).status, 200);
+    }
+    await follows.stop();
+    await leads.stop();
+    const counted = async (subject: string): Promise<number> => {
+      const found = await database.query('SELECT count FROM pulls WHERE subject = $1', [subject]);
+      return Number(found.rows[0]?.count);
+    };
+    const hash = await database.query("SELECT encode(sha256($1), 'hex') AS hash", [
+      made.containerToken,
+    ]);
+    assert.equal(await counted(`container ${hash.rows[0].hash}`), 2);
+    const { rows: hosted } = await database.query(
+      "SELECT subject, count FROM pulls WHERE subject LIKE '%public/counted%'",
+    );
+    assert.ok(hosted.length > 0);
+    for (const { count } of hosted) assert.equal(Number(count), 2);
+  });
+});
