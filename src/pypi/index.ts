@@ -24,6 +24,7 @@ export {
   createProjectSearch,
   type ProjectResult,
   type ProjectSearch,
+  projectIn,
 } from './search/project-search.ts';
 export { packagesOfProjects } from './solving/installed-projects.ts';
 export {

@@ -241,8 +241,8 @@ export async function createApp(deps: AppDeps): Promise<App> {
     repositories,
   };
   if (hasPages) koa.use(createLatePages(pagesDeps));
-  const { packageSearch, buildList } = pagesDeps;
-  koa.use(jsonApi({ ...apiDeps, repositories, packageSearch, buildList }));
+  const { packageSearch, projectSearch, buildList } = pagesDeps;
+  koa.use(jsonApi({ ...apiDeps, repositories, packageSearch, projectSearch, buildList }));
   const limits = createCallLimits();
   koa.use(
     platformRoutes({

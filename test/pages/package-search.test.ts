@@ -8,6 +8,7 @@ import { eventually } from '../world/eventually.ts';
 import { freePort } from '../world/free-port.ts';
 import { startScriptedChannel } from '../world/scripted-channel.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
+import { sluiceCommand } from '../world/sluice-command.ts';
 import { requireUv } from '../world/tools.ts';
 import { checkLooks, startBrowser, type TestBrowser } from './browser-world.ts';
 
@@ -142,6 +143,19 @@ suite('the search for packages', () => {
     });
     const chosen = new URL(answer.headers.get('location') ?? '', sluice.url).searchParams;
     assert.deepEqual(chosen.getAll('package'), ['samtools', 'pip:idna', 'pip:samtools==0.9']);
+  });
+
+  test('programs find the Python package, too', async () => {
+    const run = (...args: string[]) =>
+      sluiceCommand(['search', ...args], { SLUICE_SERVER: sluice.url });
+    const found = await run('SamTools', '--channel', 'bioconda');
+    assert.match(found.stdout, /^samtools +1\.20 +bioconda +Tools for alignments/m, found.stderr);
+    assert.match(found.stdout, /^pip:samtools +3\.0 +PyPI +no wheel for Linux: a builder makes one$/m);
+    const listed = await run('pip:samtools', '--versions');
+    assert.match(listed.stdout, /^3\.0 +PyPI +no wheel[^\n]+\n0\.10 +PyPI *\n0\.9 +PyPI *\n$/m);
+    const none = await run('pip:nothing-of-this-name', '--versions');
+    assert.deepEqual([none.code, none.stdout], [1, '']);
+    assert.match(none.stderr, /^No package is called 'pip:nothing-of-this-name'/);
   });
 
   test('the arrow keys go through what was found, and back to the field', async () => {

@@ -29,6 +29,12 @@ interface Packages extends Failures {
     readonly summary?: string;
     readonly channels: readonly string[];
   }[];
+  /** The Python package with this name. */
+  readonly python?: {
+    readonly entry: string;
+    readonly newest: string;
+    readonly hasWheel?: boolean;
+  };
 }
 
 interface Versions extends Failures {
@@ -37,6 +43,7 @@ interface Versions extends Failures {
     readonly version: string;
     readonly channel: string;
     readonly platforms: readonly string[];
+    readonly hasWheel?: boolean;
   }[];
 }
 
@@ -48,8 +55,9 @@ const pauseMs = 1000;
 
 /** `sluice search`: packages, or the versions of one. */
 export const searchCommand: Command = {
-  summary: 'Search Conda packages by name, or list the versions of one',
-  usage: ['TEXT', 'NAME --versions'],
+  summary:
+    'Search Conda packages by name and Python packages by their whole name, or list the versions of one',
+  usage: ['TEXT', 'NAME --versions', 'pip:NAME --versions'],
   options: {
     versions: { type: 'boolean', description: 'List the versions of the package with this name' },
     channel: {
@@ -76,6 +84,8 @@ async function showPackages(values: Values, name: string): Promise<number> {
     ...[name, newest, channels.join(', '), summary],
   ]);
   const more = found.total - rows.length;
+  const { python } = found;
+  if (python) rows.push([python.entry, python.newest, 'PyPI', wheelNote(python)]);
   const head = ['package', 'newest', 'channels', 'summary'];
   print(values, found, rows.length === 0 ? [] : table(head, rows));
   reportFailures(found);
@@ -86,8 +96,8 @@ async function showPackages(values: Values, name: string): Promise<number> {
 
 async function showVersions(values: Values, name: string): Promise<number> {
   const found = await complete<Versions>(values, `/${encodeURIComponent(name)}`, {});
-  const rows = found.versions.map(({ version, channel, platforms }) => [
-    ...[version, channel, platforms.join(', ')],
+  const rows = found.versions.map(({ version, channel, platforms, ...one }) => [
+    ...[version, channel, platforms.join(', ') || wheelNote(one)],
   ]);
   print(values, found, rows.length === 0 ? [] : table(['version', 'channel', 'platforms'], rows));
   reportFailures(found);
@@ -97,6 +107,11 @@ async function showVersions(values: Values, name: string): Promise<number> {
     );
   } else if (found.hasMore && !values.json) console.error('There are older versions');
   return rows.length === 0 ? 1 : 0;
+}
+
+/** Returns what is worth knowing of a Python package. */
+function wheelNote({ hasWheel }: { readonly hasWheel?: boolean }): string {
+  return hasWheel === false ? 'no wheel for Linux: a builder makes one' : '';
 }
 
 /** Returns a limit to what the answer is about; empty if all channels were read. */

@@ -1,5 +1,6 @@
 import type { Fault } from '../../foundation/fault.ts';
 import { supportedPlatforms } from '../../oci/naming.ts';
+import { projectIn } from '../../pypi/index.ts';
 
 /** The kinds of requests for a container. */
 export const requestKinds = ['packages', 'file', 'image', 'dockerfile'] as const;
@@ -125,11 +126,6 @@ export function withPackage(form: AskForm, chosen: string): AskForm {
 /** Returns the form without a package. */
 export function withoutPackage(form: AskForm, removed: string): AskForm {
   return { ...form, packages: form.packages.filter(one => one !== removed) };
-}
-
-/** Returns the name of a Python package, as `pip:name` in the form; undefined for another package. */
-export function projectIn(text: string): string | undefined {
-  return /^pip:([\w.-]+)/.exec(text)?.[1];
 }
 
 function nameIn(text: string): string {

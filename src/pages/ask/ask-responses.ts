@@ -12,7 +12,7 @@ import {
   rateFor,
 } from '../../http/index.ts';
 import { containerRequestSchema, parseBody } from '../../http/route/index.ts';
-import type { ProjectSearch } from '../../pypi/index.ts';
+import { type ProjectSearch, projectIn } from '../../pypi/index.ts';
 import {
   type Accepted,
   type Caller,
@@ -20,14 +20,7 @@ import {
   isToBeMade,
   type Submission,
 } from '../../request/index.ts';
-import {
-  type AskForm,
-  channelsIn,
-  type FormProblem,
-  isEmptyForm,
-  problemOf,
-  projectIn,
-} from './ask-form.ts';
+import { type AskForm, channelsIn, type FormProblem, isEmptyForm, problemOf } from './ask-form.ts';
 import type { Found, PlanView } from './ask-results.ts';
 
 export interface AskDeps extends AcceptRequestDeps, Pick<ApiBasis, 'gate' | 'limiter' | 'rates'> {

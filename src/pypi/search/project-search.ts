@@ -45,6 +45,11 @@ const knownMs = 60_000;
 const mostKnown = 500;
 const nothing: ProjectResult = { project: undefined, problem: undefined, isLate: false };
 
+/** Returns the project that an entry such as `pip:scanpy==1.11` names; undefined for an entry of Conda. */
+export function projectIn(entry: string): string | undefined {
+  return /^pip:([\w.-]+)/.exec(entry)?.[1];
+}
+
 export function createProjectSearch({
   pages,
   thread,
