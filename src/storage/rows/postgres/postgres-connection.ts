@@ -57,7 +57,7 @@ interface PostgresPool {
 }
 
 /** The driver waits for running statements before it ends a connection. */
-interface WithSocket {
+export interface WithSocket {
   readonly connection?: { readonly stream: Duplex };
 }
 

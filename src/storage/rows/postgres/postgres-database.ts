@@ -23,6 +23,7 @@ import {
   isLockTimeout,
   isUnavailable,
   startFaultOf,
+  type WithSocket,
 } from './postgres-connection.ts';
 import { migratePostgres } from './postgres-migrations.ts';
 import { PostgresCall, postgresStatement, storable } from './postgres-statements.ts';
@@ -244,6 +245,22 @@ export async function readWith<T>(
   }
 }
 
+/** Reads with single statements in one round trip, on a connection of a pool. */
+export async function readTogether(
+  connect: () => Promise<pg.PoolClient>,
+  calls: Sent,
+): Promise<StatementResults> {
+  const client = await connect();
+  try {
+    const results = await sendCalls(client, calls);
+    client.release();
+    return results;
+  } catch (error) {
+    client.release(isBroken(error));
+    throw faultOf(error);
+  }
+}
+
 /** Reads again what conflicted: the role or the database may read in serializable transactions. */
 async function withoutConflict<T>(read: () => Promise<T>): Promise<T> {
   const deadline = performance.now() + defaultPatienceMs;
@@ -322,9 +339,13 @@ async function sendNow(
     const { name, text, values } = call;
     return { name, text, values: values.map(storable) };
   });
+  // Otherwise, each statement is a write of its own to the network.
+  const stream = (client as WithSocket).connection?.stream;
+  stream?.cork();
   const before = first === undefined ? [] : [client.query(first)];
   const sent = queries.map(query => client.query(query));
   const after = last === undefined ? [] : [client.query(last)];
+  stream?.uncork();
   const results = await Promise.allSettled([...before, ...sent, ...after]);
   for (const result of results) if (result.status === 'rejected') throw result.reason;
   return (await Promise.all(sent)).map(({ rows, rowCount }) => ({ rows, changes: rowCount ?? 0 }));

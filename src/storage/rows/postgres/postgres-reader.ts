@@ -1,8 +1,9 @@
 import { Fault } from '../../../foundation/fault.ts';
 import type { RowDatabase } from '../row-database.ts';
 import { connectionOf, createPostgresPool } from './postgres-connection.ts';
-import { parserOf, readWith } from './postgres-database.ts';
-import { postgresStatement } from './postgres-statements.ts';
+import { parserOf, readTogether, readWith } from './postgres-database.ts';
+import { PostgresCall, postgresStatement } from './postgres-statements.ts';
+import { createSharedReads } from './shared-reads.ts';
 
 /** PostgreSQL for a server that only reads: it has no lock, and changes nothing. */
 export interface PostgresReader extends RowDatabase {
@@ -40,6 +41,7 @@ export function openPostgresReader(url: string): PostgresReader {
     mostConnections,
     settings,
   );
+  const shared = createSharedReads(calls => readTogether(connect, calls));
   const refuse = async () => {
     throw new Fault('unavailable', 'This replica does not lead, and changes no rows', {
       phase: 'store',
@@ -47,7 +49,7 @@ export function openPostgresReader(url: string): PostgresReader {
   };
   return {
     sql: postgresStatement,
-    read: call => readWith(connect, call),
+    read: call => (call instanceof PostgresCall ? shared(call) : readWith(connect, call)),
     write: refuse,
     commit: refuse,
     async settle() {},

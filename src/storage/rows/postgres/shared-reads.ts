@@ -1,0 +1,72 @@
+import type { Sent, StatementResults } from '../row-database.ts';
+import type { PostgresCall } from './postgres-statements.ts';
+
+/** Statements that are sent together. */
+interface Batch {
+  readonly calls: PostgresCall<unknown>[];
+  /** The position of each statement by its values: the same one is sent once. */
+  readonly places: Map<string, number>;
+  readonly results: PromiseWithResolvers<StatementResults>;
+}
+
+// The others of the few connections are for reads of several steps.
+const mostRunning = 2;
+// One statement that fails, fails those that are sent with it.
+const mostCalls = 100;
+
+/**
+ * Returns a function that reads with single statements. Those that arrive while others are on their way are sent together
+ * afterwards, and the same one of many callers once. A statement is never sent before its callers have asked, so each sees
+ * what was acknowledged before.
+ *
+ * @param send runs statements in one round trip
+ */
+export function createSharedReads(
+  send: (calls: Sent) => Promise<StatementResults>,
+): <T>(call: PostgresCall<T>) => Promise<T> {
+  const waiting: Batch[] = [];
+  let running = 0;
+
+  const start = (): void => {
+    while (running < mostRunning) {
+      const batch = waiting.shift();
+      if (!batch) return;
+      running += 1;
+      send(batch.calls)
+        .then(batch.results.resolve, batch.results.reject)
+        .finally(() => {
+          running -= 1;
+          start();
+        });
+    }
+  };
+  const batchFor = (key: string): Batch => {
+    const last = waiting.at(-1);
+    if (last && (last.places.has(key) || last.calls.length < mostCalls)) return last;
+    const results = Promise.withResolvers<StatementResults>();
+    const batch: Batch = { calls: [], places: new Map(), results };
+    waiting.push(batch);
+    return batch;
+  };
+
+  return async call => {
+    const key = keyOf(call);
+    const batch = batchFor(key);
+    const place = batch.places.get(key) ?? batch.calls.push(call) - 1;
+    batch.places.set(key, place);
+    start();
+    const { [place]: result } = await batch.results.promise;
+    const work = call[Symbol.iterator]();
+    work.next();
+    const step = work.next(result ? [result] : []);
+    if (!step.done) throw new Error('a single statement has one step');
+    return step.value;
+  };
+}
+
+function keyOf({ name, values }: PostgresCall<unknown>): string {
+  const parts = values.map(value =>
+    value instanceof Uint8Array ? [Buffer.from(value).toString('base64')] : value,
+  );
+  return `${name} ${JSON.stringify(parts)}`;
+}
