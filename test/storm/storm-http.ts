@@ -26,11 +26,17 @@ export class Refused extends Error {
 // Longer than replicas wait for a leader.
 const callMs = 60_000;
 const streamMs = 300_000;
+// Tokens live for five minutes.
+const tokenMs = 120_000;
+const readPath = /^\/v2\/(?!ct\/)(.+)\/(?:manifests|blobs|tags|referrers)\/[^/]+$/;
+
+const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
 
 /** Sends requests of an account through the balancer. */
 export class StormHttp {
   readonly url: string;
   readonly #headers: Readonly<Record<string, string>>;
+  readonly #tokens = new Map<string, { readonly token: string; readonly until: number }>();
 
   constructor(url: string, { username, password }: Login) {
     this.url = url;
@@ -41,13 +47,33 @@ export class StormHttp {
   async send(path: string, init: RequestInit = {}): Promise<StormResponse> {
     const response = await fetch(new URL(path, this.url), {
       ...init,
-      headers: { ...this.#headers, accept: '*/*', ...init.headers },
+      headers: { ...(await this.#loginFor(path, init)), accept: '*/*', ...init.headers },
       signal: AbortSignal.timeout(callMs),
     });
     const body = Buffer.from(await response.arrayBuffer());
     const { status, headers } = response;
     const replica = headers.get('x-replicas')?.split(', ').at(-1) ?? '';
     return { status, headers, body, replica };
+  }
+
+  /**
+   * Reads hosted repositories with a token, as clients of registries do: replicas answer these requests themselves. They hand on
+   * those with a password.
+   */
+  async #loginFor(path: string, { method = 'GET' }: RequestInit): Promise<Record<string, string>> {
+    const [, repository = ''] = readPath.exec(path) ?? [];
+    if (method !== 'GET' || repository === '') return this.#headers;
+    const known = this.#tokens.get(repository);
+    if (known && known.until > performance.now()) return bearer(known.token);
+    const url = new URL(`/v2/token?scope=repository:${repository}:pull`, this.url);
+    const response = await fetch(url, {
+      headers: this.#headers,
+      signal: AbortSignal.timeout(callMs),
+    });
+    if (response.status !== 200) return this.#headers;
+    const { token } = (await response.json()) as { token: string };
+    this.#tokens.set(repository, { token, until: performance.now() + tokenMs });
+    return bearer(token);
   }
 
   /** Throws {@link Refused} unless the response has one of the statuses, and arrives whole. */
