@@ -102,6 +102,7 @@ test('without a leader, a replica limits by itself for a minute, and the next le
   site.site.leader = undefined;
   await assert.rejects(pull(site, 'client', 'early'), LeaderOnly);
   site.site.leader = site.createLeader();
+  clock.now += 1000;
   await pull(site, 'client', 'a');
   site.site.leader = undefined;
   clock.now += 59_000;
@@ -122,6 +123,7 @@ test('without a leader, a replica limits by itself for a minute, and the next le
   await teller.flush();
   assert.deepEqual(counted, ['a', 'b', 'c']);
   assert.deepEqual(hosted, ['x']);
+  clock.now += 1000;
   await assert.rejects(pull(site, 'client', 'd'), LeaderOnly);
   teller.close();
 });

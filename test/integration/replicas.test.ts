@@ -199,6 +199,16 @@ suite('three replicas', () => {
     assert.match(log, /ended/);
     assert.match(log, /The build succeeded/);
     assert.equal((await manifest(other, { ...response, buildId })).status, 200);
+    // A replica that follows needs the leader for a build that runs only.
+    const leads = server(await replicas.leader());
+    const follows = leads === one ? other : one;
+    const manifests = async () =>
+      (await leads.requests()).filter(({ path }) => path.includes('/manifests/')).length;
+    await eventually('it sends the built image itself', async () => {
+      const before = await manifests();
+      assert.equal((await manifest(follows, { ...response, buildId })).status, 200);
+      return (await manifests()) === before;
+    });
     // The next leader has not written this log.
     await replicas.start(killed);
     const second = await killLeader();

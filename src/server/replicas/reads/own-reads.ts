@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import type { Middleware, ParameterizedContext } from 'koa';
+import { accessInOwnRight } from '../../../builds/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
 import { noTally } from '../../../foundation/telemetry/counted.ts';
 import { noRemoteHealth } from '../../../foundation/telemetry/index.ts';
@@ -12,8 +13,9 @@ import {
   registryRoutes,
   tokenPath,
 } from '../../../http/registry/index.ts';
-import { createDocuments, createRightWatch } from '../../../images/index.ts';
+import { createDocuments, createImageMaker, createRightWatch } from '../../../images/index.ts';
 import type { Digest } from '../../../oci/digest.ts';
+import { mediaTypes } from '../../../oci/media-type.ts';
 import {
   type BlobCache,
   type BlobFinder,
@@ -25,12 +27,12 @@ import {
   keptBlob,
   type PulledImage,
 } from '../../../pull/index.ts';
-import type { ContainerRequest } from '../../../request/index.ts';
+import { type ContainerRequest, createFindServed } from '../../../request/index.ts';
 import { createTokenReader, type TokenReader } from '../../../request/tokens/index.ts';
 import { begun } from '../../../storage/content/byte-source.ts';
 import { SlabPool } from '../../../storage/content/index.ts';
 import { readKeyFile } from '../../../storage/directory/index.ts';
-import { openReadRows, openSecretBox } from '../../../storage/rows/index.ts';
+import { type BuildStore, openReadRows, openSecretBox } from '../../../storage/rows/index.ts';
 import { createPeople } from '../../assembly/people.ts';
 import { createRegistries, type UpstreamDeps } from '../../assembly/registry-clients.ts';
 import { keyDirectory } from '../../config/index.ts';
@@ -92,6 +94,7 @@ export function createOwnReads(deps: OwnReadsDeps): OwnReads {
   const open = (): Promise<Opened> => {
     opening ??= openReads(deps, teller, isCurrent).catch(error => {
       opening = undefined;
+      restUntil = performance.now() + restMs;
       throw error;
     });
     return opening;
@@ -196,22 +199,33 @@ async function openReads(
     lifeMs: config.rightLife,
     graceMs: rightGraceMs,
   });
+  const { pulls } = accessRules(config, publicUrl);
+  const tokens = coveredTokens(createTokenReader(rows.requests));
+  const ended = endedBuilds(rows.builds);
   const findImage = createImageFinder({
     documents,
-    makeImage: leaderOnly('it makes the image again'),
-    builtBy: leaderOnly('it knows the build'),
+    makeImage: createImageMaker(documents),
+    builtBy: async ({ buildId = '' }) => {
+      const { digest, mediaType } = await ended(buildId);
+      return { digest, mediaType: mediaType ?? mediaTypes.ociManifest };
+    },
     lookAtRight: createLookAtRight({
       identities,
-      accessToBuilt: leaderOnly('it knows the build'),
-      builds: { get: leaderOnly('it knows the build') },
-      findServed: leaderOnly('it knows the build'),
+      accessToBuilt: (image, grant) =>
+        accessInOwnRight(image, ownHost, identities.serviceCredentialsOf(grant)),
+      builds: { get: ended },
+      findServed: createFindServed({
+        tokens,
+        ownHost,
+        servedPrefix: `${config.prefix}/`,
+        isOpen: pulls === 'open',
+      }),
       watch: rights,
       ownHost,
       lifeMs: config.rightLife,
       graceMs: rightGraceMs,
     }),
   });
-  const { pulls } = accessRules(config, publicUrl);
   const auth = createRegistryAuth({
     authenticator: hosted.authenticator,
     tokens: hosted.tokens,
@@ -261,7 +275,7 @@ async function openReads(
     served: {
       auth,
       prefix: config.prefix,
-      tokens: coveredTokens(createTokenReader(rows.requests)),
+      tokens,
       isOfBuilder: () => false,
       findImage,
       findManifest: createManifestFinder(documents, registry),
@@ -320,13 +334,22 @@ function coveredTokens({ get, unrevoked }: TokenReader): TokenReader {
 }
 
 function covered(request: ContainerRequest): ContainerRequest {
-  const { fixed, isBuilt, isFrozen, scan, caller } = request;
-  if (!fixed || isBuilt || isFrozen) throw new LeaderOnly('it knows the build');
+  const { isFrozen, scan, caller } = request;
+  if (isFrozen) throw new LeaderOnly('the image has another name');
   if (scan) throw new LeaderOnly('it knows the scan');
   // A platform may replace the access token when it is asked, and one server keeps the new one.
   const isOfPlatform = caller.grant !== undefined && !caller.user?.startsWith('account ');
   if (isOfPlatform) throw new LeaderOnly('it asks the platform of the caller');
   return request;
+}
+
+/** Returns the builds that have made an image. Others may run: only the leader can wait for them. */
+function endedBuilds(builds: Pick<BuildStore, 'find'>) {
+  return async (id: string) => {
+    const row = await builds.find(id);
+    if (!row?.succeeded || row.digest === null) throw new LeaderOnly('it knows the build');
+    return { ...row, digest: row.digest };
+  };
 }
 
 /** Copies of blobs of other registries are kept by the leader. */

@@ -60,6 +60,7 @@ export function createPullTeller(deps: PullTellerDeps): PullTeller {
   let timer: NodeJS.Timeout | undefined;
   // A leader of an older version does not take pulls.
   let reachedAt = Number.NEGATIVE_INFINITY;
+  let failedAt = Number.NEGATIVE_INFINITY;
   let isClosed = false;
 
   const sendNext = async (): Promise<boolean> => {
@@ -67,6 +68,7 @@ export function createPullTeller(deps: PullTellerDeps): PullTeller {
     batch.push(...gathered.splice(0, mostToldPulls - batch.length));
     const replies = await send(batch.map(({ pull }) => pull)).catch(() => undefined);
     if (replies) reachedAt = now();
+    else failedAt = now();
     const kept: Waiting[] = [];
     for (const [at, waiting] of batch.entries()) {
       if (waiting.settle) waiting.settle(replies?.[at]);
@@ -100,6 +102,8 @@ export function createPullTeller(deps: PullTellerDeps): PullTeller {
   };
   const ask = (pull: ToldPull): Promise<ToldReply | undefined> =>
     new Promise(settle => {
+      // A leader that hangs would hold up each of them.
+      if (now() - failedAt < retryMs) return settle(undefined);
       asked.push({ pull, settle });
       if (!sending) void begin();
     });
