@@ -1,5 +1,5 @@
 import type { SourceRule, TlsFiles } from '../buildkit/index.ts';
-import type { ChannelAccess, FetchArchive } from '../conda/index.ts';
+import type { ChannelAccess, FetchArchive, KeptSteps } from '../conda/index.ts';
 import type { Tally } from '../foundation/telemetry/counted.ts';
 import type { Logger, RemoteHealth } from '../foundation/telemetry/index.ts';
 import { closeInTurn } from '../foundation/work.ts';
@@ -47,6 +47,8 @@ import { createSolutionOf, type SolutionOf } from './solve/conda/solution-of.ts'
 import { createDatedLayers } from './solve/dating/dated-layers.ts';
 import { createRedateImage } from './solve/dating/redate-image.ts';
 import type { RunRecipe } from './solve/run-recipe.ts';
+import type { RunScripts } from './solve/scripts/run-scripts.ts';
+import { createScriptLayers } from './solve/scripts/script-layers.ts';
 import type { MakeSif, SifSettings } from './solve/sif/make-sif.ts';
 import type { StageSifBases } from './solve/sif/stage-sif-bases.ts';
 import { createSolve } from './solve/solve.ts';
@@ -78,8 +80,14 @@ export interface CondaParts
   readonly keptWheels: KeptWheels;
   /** Fetches files of indexes of Python packages. */
   readonly fetchWheel: FetchArchive;
-  /** Bytes of a package. */
-  readonly maxArchiveBytes: number;
+  readonly keptSteps: KeptSteps;
+  /** Limits of one package, and of what a builder makes of it. */
+  readonly packageLimits: {
+    /** Bytes of its archive. */
+    readonly maxArchiveBytes: number;
+    readonly maxUnpackedBytes: number;
+    readonly maxFiles: number;
+  };
 }
 
 export interface BuildServiceDeps {
@@ -199,9 +207,17 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
 
   const runWheelBuild: RunWheelBuild = async run => {
     const { createRunWheelBuild } = await import('./solve/wheels/run-wheel-build.ts');
-    const { maxArchiveBytes: maxBytes } = deps.conda;
+    const { maxArchiveBytes: maxBytes } = deps.conda.packageLimits;
     return createRunWheelBuild({ builders, content: deps.content, labelOf, maxBytes })(run);
   };
+
+  const runScripts: RunScripts = async run => {
+    const { createRunScripts } = await import('./solve/scripts/run-scripts.ts');
+    const { content, conda } = deps;
+    return createRunScripts({ builders, content, labelOf, limits: conda.packageLimits })(run);
+  };
+  const { keptSteps } = deps.conda;
+  const scriptLayers = createScriptLayers({ ...deps, keptSteps, runScripts, labelOf });
 
   const wheelBuilds = createWheelBuilds({
     ...deps,
@@ -241,6 +257,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
       requireBuilder: builders.require,
       makeCondaImage: createMakeCondaImage({ ...deps.conda, findSolution, documents }),
       wheelBuilds,
+      scriptLayers,
       documents,
       makeImage: deps.makeImage,
       datedLayers: createDatedLayers(deps.content),
@@ -297,6 +314,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
       rightsOf,
       layers: deps.conda.layers,
       wheelBuilds,
+      scriptLayers,
       conda,
       condaChannels,
     }),

@@ -22,6 +22,7 @@ export type { CondaPackage } from './conda-package.ts';
 export { createArchiveFetch, type FetchArchive } from './layers/archive-fetch.ts';
 export { createPackageLayers } from './layers/create-package-layers.ts';
 export { createKeptLayers, type KeptLayers } from './layers/kept-layers.ts';
+export { createKeptSteps, type KeptSteps, type MadeStep } from './layers/kept-steps.ts';
 export {
   type AnyOrder,
   createLayerThreads,

@@ -4,6 +4,7 @@ import { after, before, suite, test } from 'node:test';
 import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
 import { runWithPodman } from '../world/clients.ts';
 import { type CondaChannels, startCondaChannels } from '../world/conda-channels.ts';
+import type { CondaPackage } from '../world/conda-package.ts';
 import { pythonPackages } from '../world/conda-python.ts';
 import { pushDebianImage } from '../world/debian-image.ts';
 import { type GitServer, startGitServer } from '../world/git-server.ts';
@@ -79,10 +80,11 @@ suite('packages of pip without a wheel', () => {
 
   before(async () => {
     registry = await startRegistry();
-    served = await startCondaChannels({ 'conda-forge': pythonPackages() });
+    git = await startGitServer();
+    const [, gitPort = ''] = git.host.split(':');
+    served = await startCondaChannels({ 'conda-forge': [...pythonPackages(), ...linked(gitPort)] });
     await pushDebianImage(registry, 'debian');
     baseImage = `${registry.host}/debian:1`;
-    git = await startGitServer();
     commit = await git.add('tool', {
       ...projectFiles('gitty', 'word = "root"\n', [
         'Requires-Dist: idna==3.10',
@@ -304,7 +306,110 @@ print(gitty.word, subby.word, m.distribution("subby").read_text("direct_url.json
       /contains credentials/,
     );
   });
+
+  test('a link script runs in a step of its own, and what it changes in the environment is one layer', async () => {
+    const ofConda = (...entries: string[]) => ({
+      packages: {
+        ...{ type: 'CONDA', condaOpts: { baseImage, basePackages: '' } },
+        ...{ channels: ['conda-forge'], entries },
+      },
+    });
+    const ask = async (body: object) => (await sluice.request(body)) as unknown as Built;
+    const built = await ask(ofConda('scripted'));
+    const log = await logOf(built);
+    assert.match(log, /The link scripts of scripted run in a builder/, log);
+    assert.doesNotMatch(log, /without a network: all run again|BuildKit makes the image/);
+    const shown = await run(
+      built,
+      ...[
+        '/bin/sh',
+        '-c',
+        'cat /opt/conda/share/made; ls /opt/conda/share /etc/outside 2>&1; true',
+      ],
+    );
+    assert.match(shown, /^scripted 1 0 \/opt\/conda below\n/);
+    assert.match(shown, /^made$/m);
+    assert.doesNotMatch(shown, /^removed$/m);
+    assert.match(shown, /'?\/etc\/outside'?: No such file/);
+    const manifestOf = async (target: Built) => {
+      const [, tag = ''] = /:([^:/]+)$/.exec(target.targetImage) ?? [];
+      const response = await fetch(sluice.at(target.targetImage, `manifests/${tag}`));
+      return (await response.json()) as { layers: { digest: string }[] };
+    };
+    const plain = await ask(ofConda('below'));
+    const ofPlain = (await manifestOf(plain)).layers.map(({ digest }) => digest);
+    const ofBuilt = (await manifestOf(built)).layers.map(({ digest }) => digest);
+    // The base image, two packages, the history, and the changes.
+    assert.equal(ofBuilt.length, ofPlain.length + 2);
+    assert.ok(ofPlain.slice(0, 2).every(digest => ofBuilt.includes(digest)));
+    const lock = await text(`/v1alpha1/builds/${built.buildId}/lock`);
+    const again = await request([lock.trimEnd()]);
+    const repeated = await logOf(again);
+    assert.equal(await digestOf(again), await digestOf(built), repeated);
+    assert.doesNotMatch(repeated, /run in a builder/);
+    const planned = async (...entries: string[]) => {
+      const answer = (await sluice.request({
+        ...ofConda(...entries),
+        dryRun: true,
+      })) as unknown as {
+        solution: { platforms: { packages: Planned[] }[] };
+      };
+      const { packages = [] } = answer.solution.platforms[0] ?? {};
+      return packages.filter(({ mustBuild }) => mustBuild).map(({ name }) => name);
+    };
+    assert.deepEqual(await planned('scripted', 'below'), []);
+    await logOf(await ask(ofConda('python=3.11')));
+    assert.deepEqual(await planned('scripted', 'python=3.11'), ['scripted']);
+
+    const online = await ask(ofConda('online'));
+    const second = await logOf(online);
+    assert.match(
+      second,
+      /A link script has failed without a network: all run again with one/,
+      second,
+    );
+    assert.equal(await run(online, 'cat', '/opt/conda/share/fetched'), 'fetched\n');
+    const failed = await logOf(await ask(ofConda('broken')));
+    assert.match(
+      failed,
+      /The build failed: a link script ended with exit code 1\. Its last lines:/,
+      failed,
+    );
+    assert.match(failed, /The link script of broken ended with exit code 3/);
+  });
 });
+
+function linked(openPort: string): readonly CondaPackage[] {
+  const script = (name: string, lines: readonly string[], more: Partial<CondaPackage> = {}) => ({
+    ...{ name, version: '1', ...more },
+    files: [
+      { name: 'share/removed', content: 'removed\n' },
+      { name: `bin/.${name}-post-link.sh`, content: `${lines.join('\n')}\n`, mode: 0o755 },
+    ],
+  });
+  return [
+    { name: 'below', version: '1', files: [{ name: 'share/below', content: 'below\n' }] },
+    script(
+      'scripted',
+      [
+        'echo "$PKG_NAME $PKG_VERSION $PKG_BUILDNUM $PREFIX $(cat $PREFIX/share/below)" > "$PREFIX/share/made"',
+        'rm "$PREFIX/share/removed"',
+        'echo outside > /etc/outside',
+        'echo told >> "$PREFIX/.messages.txt"',
+      ],
+      { depends: ['below'] },
+    ),
+    script(
+      'online',
+      [
+        `"$PREFIX/bin/python" -c 'import socket; socket.create_connection(("127.0.0.1", ${openPort}))' || exit 1`,
+        'echo fetched > "$PREFIX/share/fetched"',
+      ],
+      { depends: ['python'] },
+    ),
+    script('broken', ['exit 3']),
+  ];
+}
 
 function prefixed(prefix: string, files: Record<string, string>): Record<string, string> {
   return Object.fromEntries(Object.entries(files).map(([name, text]) => [prefix + name, text]));

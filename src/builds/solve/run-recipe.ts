@@ -12,7 +12,6 @@ import {
   SecretMask,
   type SourceRule,
   type SshKey,
-  type StepChange,
 } from '../../buildkit/index.ts';
 import type { Digest } from '../../oci/digest.ts';
 import { mediaTypes } from '../../oci/media-type.ts';
@@ -22,7 +21,6 @@ import { domainHosts, numberedBuild } from '../builder/build-host.ts';
 import type { Builders } from '../builder/builders.ts';
 import type { LabelOf, TrustDomain } from '../domain.ts';
 import type { LogWriter } from '../logs/build-logs.ts';
-import type { BuildStep } from '../logs/build-step.ts';
 import type { StepCount } from '../logs/run-step.ts';
 import type { RecipeOrigin } from '../plan/build-plan.ts';
 import { recipeKindNamed } from '../recipe/recipe-kinds.ts';
@@ -36,6 +34,7 @@ import {
   withoutIgnoring,
 } from './context/context-tree.ts';
 import { buildTime, datedTree } from './dating/redate-layer.ts';
+import { recordedStep } from './recorded-step.ts';
 
 /** A recipe to build, and how to build it. */
 export interface RecipeRun {
@@ -259,20 +258,6 @@ function cachesOf(
   const ref = cache === serviceCache ? `${cache}:${labelOf(domain.name)}` : cache;
   const caches = [{ type: 'registry' as const, ref }];
   return { imports: cache === serviceCache || isTrustedCache ? caches : [], exports: caches };
-}
-
-function recordedStep(step: StepChange, mask: SecretMask): BuildStep {
-  const { number, name, cached, startedMs, completedMs, error } = step;
-  const end = error === undefined ? (cached ? 'cached' : 'done') : 'failed';
-  return {
-    key: `#${number}`,
-    number,
-    name: mask.apply(name),
-    state: step.isCancelled ? 'cancelled' : completedMs === undefined && !error ? 'running' : end,
-    startedAt: startedMs,
-    endedAt: completedMs,
-    error: error && mask.apply(error),
-  };
 }
 
 /** All steps have finished by now: this only fetches their result. */

@@ -39,6 +39,7 @@ import type { DatedLayers, KnownLayers } from './dating/dated-layers.ts';
 import type { RedateImage } from './dating/redate-image.ts';
 import { type ReceivedImage, receiveImage } from './received-image.ts';
 import type { RecipeResult, RunRecipe } from './run-recipe.ts';
+import type { ScriptLayers } from './scripts/script-layers.ts';
 import type { MakeSif } from './sif/make-sif.ts';
 import type { StageSifBases } from './sif/stage-sif-bases.ts';
 import type { WheelBuilds } from './wheels/build-wheels.ts';
@@ -50,6 +51,8 @@ export interface SolveDeps extends BuilderRules {
   readonly makeCondaImage: MakeCondaImage;
   /** Builds wheels for the image of one build; absent where packages without a wheel require a builder for the whole image. */
   readonly wheelBuilds?: Pick<WheelBuilds, 'build'> | undefined;
+  /** Runs link scripts for the image of one build; absent where packages with one require a builder for the whole image. */
+  readonly scriptLayers?: Pick<ScriptLayers, 'link'> | undefined;
   readonly documents: Documents;
   readonly makeImage: ImageMaker;
   readonly datedLayers: DatedLayers;
@@ -222,23 +225,21 @@ export function createSolve(deps: SolveDeps): Solve {
   const makeNatively = async (run: BuildRun, rights: BuildRights, recipe: NativeOrigin) => {
     const count: StepCount = { last: 0 };
     const step = numberedSteps(run.log, count);
+    const beforeBuilder = async (reasons: readonly string[], domain: TrustDomain) => {
+      run.onSolved?.();
+      requireBuilderAllowed(deps, reasons);
+      await deps.requireBuilder(domain).catch(error => {
+        throw withReasons(error, reasons);
+      });
+      await run.requireBuilder?.();
+    };
     const buildWheels = deps.wheelBuilds?.build({
-      ...run,
-      rights,
-      count,
-      checkPackages: requireNoScripts,
-      async beforeBuilder(sources, domain) {
-        run.onSolved?.();
-        const reasons = sources.map(sourceOf);
-        requireBuilderAllowed(deps, reasons);
-        await deps.requireBuilder(domain).catch(error => {
-          throw withReasons(error, reasons);
-        });
-        await run.requireBuilder?.();
-      },
+      ...{ ...run, rights, count, checkPackages: requireNoScripts },
+      beforeBuilder: (sources, domain) => beforeBuilder(sources.map(sourceOf), domain),
     });
+    const linkPackages = deps.scriptLayers?.link({ ...run, rights, count, beforeBuilder });
     const { source, base, change, solution } = await deps.makeCondaImage(
-      { ...run, step, buildWheels },
+      { ...run, step, buildWheels, linkPackages },
       rights,
       recipe,
     );

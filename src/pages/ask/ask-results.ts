@@ -115,7 +115,7 @@ function packageTable({ platform, packages }: PlatformPackages): Html {
     .slice(0, shownPackages)
     .map(
       ({ name, version, build, size, isHere, mustBuild }) =>
-        html`<tr><td>${name}</td><td>${version} <span class="minor">${build}</span></td><td class="number">${size === undefined ? '' : byteText(size)}</td><td>${isHere ? 'exists' : mustBuild ? 'built first' : 'new'}</td></tr>`,
+        html`<tr><td>${name}</td><td>${version} <span class="minor">${build}</span></td><td class="number">${size === undefined ? '' : byteText(size)}</td><td>${mustBuild ? (isHere ? 'script by a builder' : 'built first') : isHere ? 'exists' : 'new'}</td></tr>`,
     )}</tbody>
 </table></div>
 ${packages.length > shownPackages && html`<p class="minor">${countText(packages.length - shownPackages)} more are not shown.</p>`}

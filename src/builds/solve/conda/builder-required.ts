@@ -142,7 +142,10 @@ function pipLine({ name, url, sha256, commit }: WheelFile): string {
 }
 
 /** Returns packages in the order in which they can be installed. Those of a lock file are already in it. */
-function inOrder({ wanted }: CondaSource, packages: readonly CondaPackage[]) {
+export function inOrder(
+  { wanted }: CondaSource,
+  packages: readonly CondaPackage[],
+): readonly CondaPackage[] {
   if (wanted.form !== 'environment') return packages;
   // What packages given by their addresses require is unknown: the solver did not see them.
   const isSolved = ({ record }: CondaPackage) => record !== undefined;

@@ -3,6 +3,7 @@ import { statusText } from '../../../buildkit/index.ts';
 import {
   type BilledWheel,
   type ChannelAccess,
+  type CondaPackage,
   type DocumentedSolution,
   environmentPrefix,
   type LayeredPackage,
@@ -24,8 +25,10 @@ import type { Access } from '../../../upstream/index.ts';
 import type { RunStep } from '../../logs/run-step.ts';
 import type { BuildRights } from '../build-rights.ts';
 import type { BuildRun } from '../build-run.ts';
+import type { LinkPackages } from '../scripts/script-layers.ts';
+import { isRunnable, scriptedPackages } from '../scripts/script-recipe.ts';
 import type { BuildWheels } from '../wheels/build-wheels.ts';
-import { BuilderRequired, type SolvedPlatform } from './builder-required.ts';
+import { BuilderRequired, inOrder, type SolvedPlatform } from './builder-required.ts';
 import { type FindSolution, type NativeOrigin, specsOf } from './find-solution.ts';
 
 /** An image of Conda packages: a base image, and the change that adds the packages. */
@@ -46,6 +49,8 @@ export type MakeCondaImage = (
     readonly step: RunStep;
     /** Default: packages without a wheel require a builder for the whole image. */
     readonly buildWheels?: BuildWheels | undefined;
+    /** Default: packages with a link script require a builder for the whole image. */
+    readonly linkPackages?: LinkPackages | undefined;
   },
   rights: BuildRights,
   recipe: NativeOrigin,
@@ -60,7 +65,8 @@ export interface MakeCondaImageDeps {
 
 export function createMakeCondaImage(deps: MakeCondaImageDeps): MakeCondaImage {
   const { findSolution, layers: packageLayers, documents } = deps;
-  return async ({ step, signal, onSolved, isTrusted, buildWheels }, rights, recipe) => {
+  return async (run, rights, recipe) => {
+    const { step, signal, onSolved, isTrusted, buildWheels, linkPackages } = run;
     const { native } = recipe;
     const { source, base, platforms } = await step('Solve the packages', ({ write, progress }) =>
       findSolution(recipe, rights, {
@@ -84,9 +90,21 @@ export function createMakeCondaImage(deps: MakeCondaImageDeps): MakeCondaImage {
           { signal, log: write, report: now => progressLines(now).forEach(progress) },
         ),
       );
-      requireNoScripts(environment.packages, platforms);
-      const layers = environment.layers.map(layer => ({ ...layer, architecture }));
-      const basePath = await pathIn(documents, source, base.images[at]);
+      const scripted = scriptedPackages(environment.packages);
+      const image = base.images[at];
+      if (!linkPackages || !image || !scripted.every(isRunnable)) {
+        requireNoScripts(environment.packages, platforms);
+      }
+      const above =
+        scripted.length > 0 && image
+          ? await linkPackages?.({
+              ...{ platform, access: source, base: image, layers: environment.layers },
+              scripted: inLinkOrder(native, packages, scripted),
+            })
+          : undefined;
+      const all = [...environment.layers, ...(above ? [above] : [])];
+      const layers = all.map(layer => ({ ...layer, architecture }));
+      const basePath = await pathIn(documents, source, image);
       made.push({ ...environment, subdir, architecture, basePath, layers });
     }
     const bases = native.channels.flatMap(deps.channels.channelsOf);
@@ -135,6 +153,17 @@ function billedWheel({ wheel, metadata, sums: ownSums }: LayeredWheel): BilledWh
     requiresPython: metadata.requiresPython,
     requires: metadata.requiresDist,
   };
+}
+
+/** Returns packages in the order in which they are installed. */
+export function inLinkOrder(
+  native: NativeOrigin['native'],
+  packages: readonly CondaPackage[],
+  scripted: readonly LayeredPackage[],
+): readonly LayeredPackage[] {
+  const places = new Map(inOrder(native, packages).map(({ url }, place) => [url, place]));
+  const placeOf = ({ package: { url } }: LayeredPackage) => places.get(url) ?? 0;
+  return scripted.toSorted((one, other) => placeOf(one) - placeOf(other));
 }
 
 /** Throws {@link BuilderRequired} for packages with scripts that run when they are installed. */

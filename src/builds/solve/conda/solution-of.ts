@@ -1,11 +1,16 @@
 import type { CondaPackage } from '../../../conda/index.ts';
+import type { Document } from '../../../oci/index.ts';
 import { formatPlatform } from '../../../oci/naming.ts';
 import type { SealedGrant } from '../../../platform/index.ts';
 import type { MixedLayers, WheelFile } from '../../../pypi/index.ts';
 import { commitAddress } from '../../../pypi/requirements/index.ts';
+import type { Access } from '../../../upstream/index.ts';
 import type { DomainMember } from '../../domain.ts';
 import { type BuildPlan, recipeIn } from '../../plan/build-plan.ts';
+import type { CondaSource } from '../../recipe/conda/conda-source.ts';
 import type { RightsOf } from '../build-rights.ts';
+import { type ScriptLayers, scriptReason } from '../scripts/script-layers.ts';
+import { isRunnable, scriptedPackages } from '../scripts/script-recipe.ts';
 import { mustBuild, type WheelBuilds } from '../wheels/build-wheels.ts';
 import {
   BuilderRequired,
@@ -14,7 +19,8 @@ import {
   requireBuilderAllowed,
   sentence,
 } from './builder-required.ts';
-import type { FindSolution } from './find-solution.ts';
+import type { FindSolution, FoundPlatform } from './find-solution.ts';
+import { inLinkOrder } from './make-conda-image.ts';
 import { sourceOf } from './python-packages.ts';
 
 /** The packages that a build would install. */
@@ -36,7 +42,10 @@ export interface PlatformPackages {
 export interface PlannedPackage
   extends Pick<CondaPackage, 'name' | 'version' | 'build' | 'url' | 'size'> {
   readonly isHere: boolean;
-  /** True for a source distribution that a builder makes a wheel of first: what it requires is not known yet. */
+  /**
+   * True for what a builder makes a wheel of first: what it requires is not known yet. Also for a package whose link script a builder
+   * runs, as far as its archive is known.
+   */
   readonly mustBuild?: true | undefined;
 }
 
@@ -56,13 +65,14 @@ export type SolutionCaller = Pick<DomainMember, 'owner' | 'isTrusted'>;
 
 export interface SolutionOfDeps extends BuilderRules {
   readonly findSolution: FindSolution;
-  readonly layers: Pick<MixedLayers, 'missing'>;
+  readonly layers: Pick<MixedLayers, 'missing' | 'make'>;
   readonly rightsOf: RightsOf;
   readonly wheelBuilds: Pick<WheelBuilds, 'plan'>;
+  readonly scriptLayers: Pick<ScriptLayers, 'isKept'>;
 }
 
 export function createSolutionOf(deps: SolutionOfDeps): SolutionOf {
-  const { findSolution, layers, rightsOf, wheelBuilds } = deps;
+  const { findSolution, layers, rightsOf, wheelBuilds, scriptLayers } = deps;
   return async (plan, grant, signal, caller) => {
     const recipe = recipeIn(plan);
     const native = recipe?.native;
@@ -78,18 +88,48 @@ export function createSolutionOf(deps: SolutionOfDeps): SolutionOf {
       const options = { signal, log: log.write, isAnonymous, buildWheels };
       const found = await findSolution(origin, rights, options);
       const unbuilt = found.platforms.flatMap(({ wheels }) => wheels).filter(mustBuild);
-      const reasons = [...new Set(unbuilt.map(sourceOf))];
+      const reasons: string[] = [...new Set(unbuilt.map(sourceOf))];
+      const owner = { ...caller, rights };
+      /** Returns the packages whose link scripts have not run. All layers of Conda are here. */
+      const toLink = async (
+        { packages, wheels, isReplaced, platform, base, access }: LinkedPlatform,
+        source: CondaSource,
+        lacksWheels: boolean,
+      ) => {
+        if (packages.length + wheels.length > mostPlanned) return [];
+        const environment = { packages, wheels: lacksWheels ? [] : wheels, isReplaced };
+        const made = await layers.make(environment, { signal, log: log.write });
+        const scripted = inLinkOrder(source, packages, scriptedPackages(made.packages));
+        if (scripted.length === 0 || !scripted.every(isRunnable)) return [];
+        const unlinked = { platform, access, base, layers: made.layers, scripted };
+        const isKept = !lacksWheels && (await scriptLayers.isKept(owner, unlinked));
+        return isKept ? [] : scripted;
+      };
       if (reasons.length > 0) requireBuilderAllowed(deps, reasons);
       const platforms: PlatformPackages[] = [];
-      for (const { platform, packages: ofConda, wheels } of found.platforms) {
+      const scripts = new Set<string>();
+      for (const [at, one] of found.platforms.entries()) {
+        const { platform, packages: ofConda, wheels } = one;
         const missing = await layers.missing({ packages: ofConda, wheels });
         const urls = new Set([...missing.packages, ...missing.wheels].map(({ url }) => url));
+        const base = found.base.images[at];
+        const unlinked =
+          base && missing.packages.length === 0
+            ? await toLink({ ...one, base, access: found.source }, native, urls.size > 0)
+            : [];
+        for (const { package: it } of unlinked) scripts.add(it.url);
+        for (const it of unlinked) reasons.push(scriptReason(it));
         const packages = [
-          ...ofConda.map(one => ({ ...one, isHere: !urls.has(one.url) })),
+          ...ofConda.map(one => ({
+            ...one,
+            isHere: !urls.has(one.url),
+            ...(scripts.has(one.url) ? ({ mustBuild: true } as const) : {}),
+          })),
           ...wheels.map(one => ({ ...asPackage(one), isHere: !urls.has(one.url) })),
         ];
         platforms.push({ platform: formatPlatform(platform), packages });
       }
+      if (scripts.size > 0) requireBuilderAllowed(deps, reasons);
       return {
         platforms,
         ...(reasons.length === 0 ? {} : { wheelReason: `${sentence(reasons)} a builder` }),
@@ -100,6 +140,14 @@ export function createSolutionOf(deps: SolutionOfDeps): SolutionOf {
       return byBuilder(error.reasons);
     }
   };
+}
+
+/** Packages that have a layer each. */
+const mostPlanned = 90;
+
+interface LinkedPlatform extends FoundPlatform {
+  readonly base: Document;
+  readonly access: Access;
 }
 
 function asPackage(wheel: WheelFile): Omit<PlannedPackage, 'isHere'> {

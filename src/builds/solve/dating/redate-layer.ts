@@ -15,6 +15,7 @@ import { createGzipWriter, memberBytes } from '../../../conda/layers/gzip/index.
 import { createSteadyZstd } from '../../../foundation/steady-zstd.ts';
 import type { Digest } from '../../../oci/digest.ts';
 import type { LayerCompression } from '../../plan/build-plan.ts';
+import { type KeptPart, PrunedLayer } from './pruned-layer.ts';
 
 const chunkSize = 256 * 1024;
 
@@ -34,6 +35,8 @@ export interface PackedLayer {
 export interface LayerForm {
   readonly mode: 'gzip' | 'zstd';
   readonly level?: number;
+  /** What is kept of the layer, without dates of a build. Default: all of it. */
+  readonly kept?: KeptPart;
 }
 
 /** Returns how to compress layers as requested. */
@@ -123,7 +126,8 @@ export function createLayerDater(signal?: AbortSignal): LayerDater {
     },
 
     async write(layer, form, put) {
-      const entries = new PassingLayer(redating.writer());
+      const { kept } = form;
+      const entries = kept ? new PrunedLayer(kept) : new PassingLayer(redating.writer());
       const hash = createHash('sha256');
       const take = (bytes: Buffer): Buffer => {
         hash.update(bytes);

@@ -9,9 +9,7 @@ import { Fault } from '../../../foundation/fault.ts';
 import { Semaphore } from '../../../foundation/semaphore.ts';
 import { inTurns } from '../../../foundation/work.ts';
 import type { InjectedLayer } from '../../../images/augment/index.ts';
-import type { Documents, ImageMaker, ImageToVerify, VerifyImage } from '../../../images/index.ts';
-import type { Document } from '../../../oci/index.ts';
-import { formatPlatform, type Platform } from '../../../oci/naming.ts';
+import { formatPlatform } from '../../../oci/naming.ts';
 import {
   type BuiltWheel,
   type CommitFinder,
@@ -35,10 +33,13 @@ import {
   projectName,
   readPipLine,
 } from '../../../pypi/requirements/index.ts';
-import type { Access } from '../../../upstream/index.ts';
 import { domainOfCaller, type LabelOf, type TrustDomain } from '../../domain.ts';
 import type { StepCount } from '../../logs/run-step.ts';
-import type { OfferImage } from '../bases/prepare-bases.ts';
+import {
+  createOfferEnvironment,
+  type EnvironmentBase,
+  type EnvironmentImageDeps,
+} from '../bases/environment-image.ts';
 import type { BuildRights } from '../build-rights.ts';
 import type { BuildRun } from '../build-run.ts';
 import type { RunWheelBuild, WheelResult } from './run-wheel-build.ts';
@@ -64,11 +65,7 @@ export interface CommitToBuild {
 }
 
 /** What wheels are built for: their environment is the image with its packages of Conda. */
-export interface WheelEnvironment {
-  readonly platform: Platform;
-  readonly access: Access;
-  /** Manifest of the base image. */
-  readonly base: Document;
+export interface WheelEnvironment extends EnvironmentBase {
   /** True for a base image with an environment of its own, which the packages replace. */
   readonly isReplaced: boolean;
   readonly packages: readonly CondaPackage[];
@@ -99,13 +96,9 @@ export type WheelCaller = Pick<BuildRun, 'owner' | 'isTrusted' | 'log' | 'signal
   readonly checkPackages: (packages: readonly LayeredPackage[]) => void;
 };
 
-export interface BuildWheelsDeps {
+export interface BuildWheelsDeps extends EnvironmentImageDeps {
   readonly kept: KeptWheels;
   readonly layers: Pick<MixedLayers, 'make' | 'missing'>;
-  readonly makeImage: ImageMaker;
-  readonly documents: Documents;
-  readonly verify: VerifyImage;
-  readonly offer: OfferImage;
   readonly pythonSolver: Pick<PythonSolver, 'solve'>;
   /** Fetches files of indexes, and verifies their digests. */
   readonly fetchFile: FetchArchive;
@@ -141,6 +134,7 @@ export function mustBuild({ source, commit, url }: WheelFile): boolean {
 export function createWheelBuilds(deps: BuildWheelsDeps): WheelBuilds {
   const { kept, layers, pythonSolver, fetchFile } = deps;
   const turns = new Semaphore({ perKey: 1 });
+  const offerEnvironment = createOfferEnvironment(deps);
 
   /** Returns the wheels of what a build requires. They have an environment of their own: that of the image does not count. */
   const requiredWheels = async (
@@ -188,33 +182,6 @@ export function createWheelBuilds(deps: BuildWheelsDeps): WheelBuilds {
   ) => {
     const options = { signal, log: (line: string) => log.write(`${line}\n`) };
     return layers.make({ packages, wheels: [], isReplaced }, options);
-  };
-
-  /** Makes the image that wheels are built in, which only this build gets. */
-  const imageOf = async (
-    { platform, access, base }: WheelEnvironment,
-    added: readonly InjectedLayer[],
-    { signal }: WheelCaller,
-  ) => {
-    const change = { layers: added, env: [`CONDA_PREFIX=${environmentPrefix}`] };
-    const { root, generated } = await deps.makeImage(access, base, change);
-    const own = new Set<string>([
-      ...generated.keys(),
-      ...added.map(({ gzipDigest }) => gzipDigest),
-    ]);
-    const { documents } = deps;
-    const image: ImageToVerify = {
-      ...{ root, access, platforms: [platform] },
-      owns: digest => own.has(digest),
-      // No registry has what was written for it.
-      documents: {
-        manifest: async (of, digest, mediaType) =>
-          generated.get(digest) ?? documents.manifest(of, digest, mediaType),
-        config: async (of, config) => generated.get(config.digest) ?? documents.config(of, config),
-      },
-    };
-    const verified = await deps.verify(image, signal, () => {});
-    return deps.offer({ ...verified, access, repository: 'environment' });
   };
 
   const buildOne = async (
@@ -332,7 +299,7 @@ export function createWheelBuilds(deps: BuildWheelsDeps): WheelBuilds {
         missing.map(({ given }) => given),
         domain,
       );
-      using image = await imageOf(environment, made.layers, caller);
+      using image = await offerEnvironment(environment, made.layers, caller.signal);
       for (const one of missing) {
         // Images that begin together share a build: the second one finds its wheel.
         const work = () => buildMissing(one, environment, caller, { image: image.name, domain });

@@ -6,9 +6,7 @@ import {
   type FileTree,
   memoryTree,
   plainLog,
-  SecretMask,
   type SourceRule,
-  type StepChange,
   type TreeEntry,
 } from '../../../buildkit/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
@@ -21,6 +19,7 @@ import type { LogWriter } from '../../logs/build-logs.ts';
 import type { StepCount } from '../../logs/run-step.ts';
 import { buildFault } from '../build-fault.ts';
 import { type BuilderAccess, loginsOf } from '../build-rights.ts';
+import { recordedStep } from '../recorded-step.ts';
 import {
   cloneAddress,
   environmentImage,
@@ -82,7 +81,7 @@ export function createRunWheelBuild(deps: RunWheelBuildDeps): RunWheelBuild {
       lines => log.write(lines),
       logMs,
       steps => {
-        for (const step of steps) log.step(recorded(step));
+        for (const step of steps) log.step(recordedStep(step));
       },
       count.last,
     );
@@ -129,29 +128,6 @@ function rulesFor(commit: GitCommit | undefined): SourceRule[] {
   const { host, pathname } = new URL(cloneAddress(commit));
   const place = `${host}${pathname}`.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
   return [denied, { action: 'allow', pattern: `^git://${place}#${commit.id}$` }];
-}
-
-function recorded({
-  number,
-  name,
-  cached,
-  startedMs,
-  completedMs,
-  error,
-  isCancelled,
-}: StepChange) {
-  const mask = new SecretMask();
-  const end = error === undefined ? (cached ? 'cached' : 'done') : 'failed';
-  const state = completedMs === undefined && !error ? 'running' : end;
-  return {
-    key: `#${number}`,
-    number,
-    name: mask.apply(name),
-    state: isCancelled ? 'cancelled' : state,
-    startedAt: startedMs,
-    endedAt: completedMs,
-    error: error && mask.apply(error),
-  } as const;
 }
 
 /** Returns the build context: all files in one directory. */

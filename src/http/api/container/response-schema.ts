@@ -99,7 +99,7 @@ export const containerResponseSchema = z
                   .literal(true)
                   .optional()
                   .describe(
-                    'A source distribution, which a builder makes a wheel of first. What it requires is unknown until then',
+                    'A source distribution or a commit, which a builder makes a wheel of first: what it requires is unknown until then. Or a package whose link script a builder runs',
                   ),
               }),
             ),
