@@ -17,6 +17,8 @@ const pages: SitePage[] = await Promise.all(
     .sort()
     .map(async path => ({ path, markdown: await readFile(join(project, path), 'utf8') })),
 );
+/** A shorter page needs no list of its sections. */
+const fewestSections = 3;
 const paths = new Set(pages.map(({ path }) => path));
 const index = pages.find(({ path }) => path === 'docs/README.md');
 if (!index) throw new Error('docs/README.md is missing: it is the index of the site');
@@ -28,7 +30,9 @@ for (const file of files) {
   await mkdir(dirname(join(folder, file)), { recursive: true });
   await copyFile(join(project, file), join(folder, file));
 }
-const parts = pages.flatMap(page => partsOf(page, addressOf(page.path)));
+const parts = pages
+  .flatMap(page => partsOf(page, addressOf(page.path)))
+  .map(({ page, title, address, text }) => ({ page, title, address, text }));
 await write('site-parts.js', `globalThis.siteParts = ${JSON.stringify(parts)};\n`);
 const own = (name: string) => readFile(new URL(name, import.meta.url), 'utf8');
 const styles = ['00-tokens.css', '11-wide-tables.css'].map(name =>
@@ -62,7 +66,8 @@ function rootOf(page: string): string {
   return '../'.repeat(page.split('/').length - 1);
 }
 
-function documentOf({ path, markdown }: SitePage): string {
+function documentOf(page: SitePage): string {
+  const { path, markdown } = page;
   const title = /^# (.+)$/m.exec(markdown)?.[1] ?? path;
   const root = rootOf(path);
   return `<!doctype html>
@@ -72,14 +77,26 @@ function documentOf({ path, markdown }: SitePage): string {
 <link rel="icon" type="image/svg+xml" href="${root}logo.svg"><link rel="stylesheet" href="${root}site.css">
 <a class="skip" href="#content">Skip to the content</a>
 <header><a href="${root}index.html"><img src="${root}logo.svg" alt="" width="20" height="20">Sluice</a>
-<input id="search" type="search" aria-label="Search the documentation" aria-controls="results" placeholder="Search the documentation" autocomplete="off"></header>
+<input id="search" type="search" aria-label="Search the documentation" aria-controls="results" placeholder="Search the documentation" autocomplete="off">
+<a class="to-pages" href="#pages">Pages</a></header>
 <ul id="results" aria-live="polite" hidden></ul>
-<nav aria-label="Pages">${navigation(path)}</nav>
 <main id="content">
 ${contentOf(markdown, linkFrom(path))}</main>
+<nav id="pages" aria-label="Pages">${navigation(path)}</nav>
+${sectionLinks(page)}
 <script src="${root}site-search.js"></script>
 </html>
 `;
+}
+
+/** Returns the links of the sections of a page, which wide screens have room for; nothing for a short page. */
+function sectionLinks({ path, markdown }: SitePage): string {
+  const sections = partsOf({ path, markdown }, '').filter(({ depth }) => depth === 2);
+  if (sections.length < fewestSections) return '';
+  const links = sections.map(
+    ({ title, address }) => `<li><a href="${escaped(address)}">${escaped(title)}</a></li>`,
+  );
+  return `<nav id="sections" aria-label="On this page"><h2>On this page</h2><ul>${links.join('')}</ul></nav>`;
 }
 
 /** Returns the links of the index, in its order. */
@@ -95,11 +112,16 @@ function navigation(path: string): string {
         .map(([, text = '', address = '']) => {
           const target = linkOf(address).replace(/^\.\.\//, '');
           const here = target === addressOf(path) ? ' aria-current="page"' : '';
-          return `<li><a href="${rootOf(path)}${escaped(target)}"${here}>${escaped(text)}</a></li>`;
+          return `<li><a href="${rootOf(path)}${escaped(target)}"${here}>${escaped(capitalised(text))}</a></li>`;
         });
       return links.length === 0 ? '' : `<h2>${escaped(title)}</h2><ul>${links.join('')}</ul>`;
     })
     .join('\n');
+}
+
+/** The index has some links in the middle of a sentence. */
+function capitalised(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 async function write(address: string, text: string): Promise<void> {

@@ -11,6 +11,8 @@ export interface SitePage {
 export interface SitePart {
   readonly page: string;
   readonly title: string;
+  /** Of its heading: 2 for `##`. */
+  readonly depth: number;
   readonly address: string;
   readonly text: string;
 }
@@ -57,7 +59,8 @@ export function partsOf({ path, markdown }: SitePage, address: string): SitePart
     if (!/^#+ /.test(first)) return [];
     const anchor = anchors(first.replace(/^#+ /, ''));
     const text = plain(rest.join(' '));
-    return [{ page, title: titleOf(first), address: `${address}#${anchor}`, text }];
+    const depth = first.indexOf(' ');
+    return [{ page, title: titleOf(first), depth, address: `${address}#${anchor}`, text }];
   });
 }
 

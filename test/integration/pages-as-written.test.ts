@@ -32,7 +32,6 @@ const machinePath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 
 /** Blocks that do not run here, by their first words on a page, and what runs them or why nothing does. */
 const elsewhere: Readonly<Record<string, readonly (readonly [begin: string, where: string])[]>> = {
-  'README.md': [['docker build -t sluice .', 'test/deploy builds and runs the image']],
   'docs/backup.md': [
     ['systemctl stop', 'test/integration/migrate-site.test.ts and move-content.test.ts migrate'],
     ['pg_dump', 'programs of others'],
