@@ -7,6 +7,11 @@ export {
   linkOrder,
   type PlatformSolution,
 } from './bills/bill.ts';
+export {
+  createDescribedLayers,
+  type DescribedLayers,
+  type DescribedParts,
+} from './bills/described-layers.ts';
 export { type DocumentName, documentForms } from './bills/document-form.ts';
 export { documentsOf, writeDocument } from './bills/write-documents.ts';
 export { type ChannelAccess, createChannelAccess } from './channels/channel-access.ts';

@@ -31,4 +31,4 @@ export { checkReference, decodeSegment, parsePullPath } from './pull-path.ts';
 export { createLookAtRight } from './pull-right.ts';
 export { createManifestFinder, type ManifestFinder, type PulledImage } from './pulled-image.ts';
 export { listingOf } from './pulled-listing.ts';
-export { createFindServedBase, createServedBases } from './served-bases.ts';
+export { createFindServedBase, createServedBases, type LentImage } from './served-bases.ts';

@@ -1,15 +1,17 @@
 import type { FindServedBase, OfferImage } from '../builds/index.ts';
 import type { Documents } from '../images/index.ts';
+import type { Digest } from '../oci/digest.ts';
+import type { Document } from '../oci/index.ts';
 import type { ContainerRequest, FindServed } from '../request/index.ts';
 import { createToken, type TokenRegistry, tokenLabel } from '../request/tokens/index.ts';
 import type { ImageFinder } from './image-finder.ts';
-import { createPulledImage, type PulledImage } from './pulled-image.ts';
+import { createPulledImage, type Member, type PulledImage } from './pulled-image.ts';
 
 /** The base images that builders pull from this server, each under a token of one build. */
 export interface ServedBases {
   readonly offer: OfferImage;
-  /** Offers the image of a request to a program that reads all of it, under another token. `path`: its repository here. */
-  lend(request: ContainerRequest, image: PulledImage): Disposable & { readonly path: string };
+  /** Offers the image of a request to a program that reads all of it, under another token. */
+  lend(request: ContainerRequest, image: PulledImage): LentImage;
   /** Returns true for a token of a builder. */
   has(token: string): boolean;
   /** Returns the image that a token stands for; undefined for other tokens. */
@@ -18,8 +20,16 @@ export interface ServedBases {
   withTokens<T extends Pick<TokenRegistry, 'get' | 'unrevoked'>>(tokens: T): T;
 }
 
+/** An image that a program reads until it is disposed of. */
+export interface LentImage extends Disposable {
+  /** Its repository here. */
+  readonly path: string;
+  /** Offers a document in addition to the image. */
+  add(document: Document): Promise<void>;
+}
+
 export interface ServedBasesDeps {
-  readonly documents: Pick<Documents, 'local'>;
+  readonly documents: Pick<Documents, 'local' | 'receive'>;
   /** `host/prefix`: the beginning of every served name. */
   readonly servedBase: string;
 }
@@ -65,13 +75,25 @@ export function createServedBases({ documents, servedBase }: ServedBasesDeps): S
       const token = createToken();
       const label = tokenLabel(token);
       const expiresAt = Number.POSITIVE_INFINITY;
+      const more = new Map<Digest, Member>();
+      const lent: PulledImage = {
+        ...image,
+        isForScanner: true,
+        owns: digest => more.has(digest) || image.owns(digest),
+        member: async digest => more.get(digest) ?? image.member(digest),
+      };
       offers.set(token, {
-        image: { ...image, isForScanner: true },
+        image: lent,
         request: { ...request, token, label, expiresAt },
       });
       const place = `${servedBase}/${token}/${request.image.repository}`;
       return {
         path: place.slice(place.indexOf('/') + 1),
+        async add(document) {
+          const { digest, mediaType, bytes } = document;
+          await documents.receive(image.access, document);
+          more.set(digest, { digest, mediaType, size: bytes.length, isElsewhere: false });
+        },
         [Symbol.dispose]: () => void offers.delete(token),
       };
     },

@@ -1,5 +1,6 @@
 /** Scans of images for known vulnerabilities. */
 
+export { createBilledImages } from './billed-image.ts';
 export { countAll, type FindingsPage, type FindingsQuery, findingOrders } from './findings.ts';
 export { type AdapterSettings, createHarborAdapter } from './harbor-adapter.ts';
 export { findScannerProgram } from './programs/find-program.ts';

@@ -12,6 +12,11 @@ export interface ScanReport {
   readonly counts: Readonly<Partial<Record<Severity, number>>>;
   /** The most severe ones. */
   readonly vulnerabilities: readonly Vulnerability[];
+  /**
+   * `layers`: all files were read. `bill`: packages by their bill of materials, and the files of the other layers. Undefined in reports of
+   * earlier versions, which are of layers.
+   */
+  readonly scanned?: 'layers' | 'bill';
   /** Number of packages in the image; undefined where the scanner does not list them. */
   readonly packages?: number;
 }

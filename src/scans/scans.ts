@@ -7,9 +7,15 @@ import { SingleFlight } from '../foundation/single-flight.ts';
 import type { Logger } from '../foundation/telemetry/index.ts';
 import { terminalLine } from '../foundation/text.ts';
 import { isIndexType, parseManifest } from '../oci/index.ts';
-import { type ImageFinder, type PulledImage, StillBuilding } from '../pull/index.ts';
+import {
+  type ImageFinder,
+  type LentImage,
+  type PulledImage,
+  StillBuilding,
+} from '../pull/index.ts';
 import type { ContainerRequest } from '../request/index.ts';
 import type { ScanRow, ScanStore } from '../storage/rows/index.ts';
+import type { BilledImages } from './billed-image.ts';
 import { writeSarif } from './documents/write-sarif.ts';
 import { writeSpdx } from './documents/write-spdx.ts';
 import { chooseFindings, countAll, type FindingsPage, type FindingsQuery } from './findings.ts';
@@ -17,7 +23,7 @@ import type { FoundInImage } from './found-in-image.ts';
 import { packDetails, unpackDetails } from './scan-details.ts';
 import { createScanReferrers, type ScanReferrers } from './scan-referrers.ts';
 import { outside, reportOf, type ScanReport } from './scan-report.ts';
-import type { ScannedImage, Scanner } from './scanner.ts';
+import type { Scanner } from './scanner.ts';
 
 /** A scan, as far as it has come. */
 export interface Scan extends Omit<ScanRow, 'report'> {
@@ -57,7 +63,8 @@ export interface ScansDeps {
   /** Finds an image without waiting for its scan. */
   readonly findImage: ImageFinder;
   /** Offers an image to the scanner, under a token of its own, until it is disposed of. */
-  readonly lend: (request: ContainerRequest, image: PulledImage) => Disposable & { path: string };
+  readonly lend: (request: ContainerRequest, image: PulledImage) => LentImage;
+  readonly billed: BilledImages;
   /** Origin of this server, as the scanner reaches it. */
   readonly origin: string;
   readonly pageUrlOf: (id: string) => string;
@@ -103,7 +110,7 @@ const lostReason = 'The server stopped during the scan: request the image again'
 
 /** Scans of the images of container requests. They run on the server that leads, and end with it. */
 export function createScans(deps: ScansDeps): Scans {
-  const { store, scanner, findImage, lend, origin, pageUrlOf, limits, log } = deps;
+  const { store, scanner, findImage, lend, billed, origin, pageUrlOf, limits, log } = deps;
   const running = new Map<string, RunningScan>();
   const verdicts = boundedCache<string, Verdict>(keptVerdicts);
   const permits = new Semaphore({ limit: limits.concurrent });
@@ -149,13 +156,29 @@ export function createScans(deps: ScansDeps): Scans {
   ): Promise<ScanReport & Packed> => {
     using lent = lend(request, image);
     const found: FoundInImage = { vulnerabilities: new Map(), packages: undefined };
+    const place = { registry: origin, repository: lent.path };
+    const { scanComponents } = scanner;
+    const readInPart = scanComponents && (await billed(request));
+    let scanned: ScanReport['scanned'] = 'layers';
     for (const { platform, ...part } of partsOf(image)) {
       note(`Scans ${part.digest}${platform === undefined ? '' : ` for ${platform}`}`);
-      const read = { registry: origin, repository: lent.path, ...part };
+      const inPart = await readInPart?.(image, part);
+      if (!inPart || !scanComponents) {
+        await scanner.scan({ ...place, ...part }, found, signal);
+        continue;
+      }
+      const { manifest, config, components, layers, allLayers } = inPart;
+      note(`Reads ${layers} of ${allLayers} layers, and the bill of materials of the packages`);
+      await lent.add(config);
+      await lent.add(manifest);
+      const read = { ...place, mediaType: part.mediaType, digest: manifest.digest };
+      // A finding in a file has its layer, so it comes last.
+      await scanComponents(components, found, signal);
       await scanner.scan(read, found, signal);
+      scanned = 'bill';
     }
     const details = await packDetails(found);
-    return { ...reportOf(scannerName, found), details };
+    return { ...reportOf(scannerName, found), scanned, details };
   };
 
   const scan = async (request: ContainerRequest, note: (line: string) => void) => {
@@ -393,17 +416,11 @@ function partsOf({ root }: PulledImage) {
       { phase: 'request' },
     );
   }
-  return parts.map(
-    ({
-      digest,
-      mediaType,
-      platform,
-    }): Omit<ScannedImage, 'registry' | 'repository'> & { platform: string | undefined } => ({
-      digest,
-      mediaType,
-      platform: platform ? `${platform.os}/${platform.architecture}` : undefined,
-    }),
-  );
+  return parts.map(({ digest, mediaType, platform }) => ({
+    digest,
+    mediaType,
+    platform: platform ? `${platform.os}/${platform.architecture}` : undefined,
+  }));
 }
 
 function scanOf({ report, ...row }: ScanRow): Scan {

@@ -2,13 +2,15 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 
-/** A package of Alpine 3.20 with a vulnerability. */
+/** A package of Alpine 3.20, or of PyPI, with a vulnerability. */
 export interface KnownVulnerability {
   readonly id: string;
   readonly severity: string;
   readonly packageName: string;
   /** The first version without it. */
   readonly fixedVersion: string;
+  /** Default: a package of Alpine. */
+  readonly ecosystem?: 'apk' | 'python';
 }
 
 // The tables that Grype reads, without the indexes. Source: Grype, schema 6.1.10 of its database.
@@ -43,12 +45,13 @@ CREATE TABLE cwe_handles (id INTEGER PRIMARY KEY AUTOINCREMENT, cve TEXT NOT NUL
 CREATE TABLE ssvc_handles (id INTEGER PRIMARY KEY AUTOINCREMENT, cve TEXT NOT NULL, source TEXT, role TEXT, version TEXT, timestamp DATETIME,
   exploitation TEXT, automatable TEXT, technical_impact TEXT);
 INSERT INTO db_metadata VALUES ('2026-11-01 00:00:00+00:00', 6, 1, 10);
-INSERT INTO providers VALUES ('alpine', '1', 'vunnel', '2026-11-01 00:00:00+00:00', 'xxh64:0000000000000000');
+INSERT INTO providers VALUES ('alpine', '1', 'vunnel', '2026-11-01 00:00:00+00:00', 'xxh64:0000000000000000'),
+  ('github', '1', 'vunnel', '2026-11-01 00:00:00+00:00', 'xxh64:0000000000000000');
 INSERT INTO operating_systems (id, name, release_id, major_version, minor_version, label_version, codename, channel)
   VALUES (1, 'alpine', '', '3', '20', '', '', '');
 `;
 
-/** Makes the database of Grype, in its own format, with these vulnerabilities of Alpine 3.20. */
+/** Makes the database of Grype, in its own format, with these vulnerabilities. */
 export async function makeGrypeDatabase(
   folder: string,
   known: readonly KnownVulnerability[],
@@ -60,27 +63,27 @@ export async function makeGrypeDatabase(
   const blob = (value: object) =>
     database.prepare('INSERT INTO blobs (value) VALUES (?)').run(JSON.stringify(value))
       .lastInsertRowid;
-  for (const { id, severity, packageName, fixedVersion } of known) {
+  for (const { id, severity, packageName, fixedVersion, ecosystem = 'apk' } of known) {
     const severities = [{ scheme: 'CHMLN', value: severity, rank: 1 }];
     const about = blob({ id, description: `${packageName} is unsafe`, severities });
     const range = {
-      version: { type: 'apk', constraint: `< ${fixedVersion}` },
+      version: { type: ecosystem, constraint: `< ${fixedVersion}` },
       fix: { version: fixedVersion, state: 'fixed' },
     };
     const affected = blob({ cves: [id], ranges: [range] });
     const vulnerability = database
       .prepare(
-        "INSERT INTO vulnerability_handles (name, status, provider_id, blob_id) VALUES (?, 'active', 'alpine', ?)",
+        "INSERT INTO vulnerability_handles (name, status, provider_id, blob_id) VALUES (?, 'active', ?, ?)",
       )
-      .run(id, about).lastInsertRowid;
+      .run(id, ecosystem === 'apk' ? 'alpine' : 'github', about).lastInsertRowid;
     const named = database
-      .prepare("INSERT INTO packages (ecosystem, name) VALUES ('apk', ?)")
-      .run(packageName).lastInsertRowid;
+      .prepare('INSERT INTO packages (ecosystem, name) VALUES (?, ?)')
+      .run(ecosystem, packageName).lastInsertRowid;
     database
       .prepare(
-        'INSERT INTO affected_package_handles (vulnerability_id, operating_system_id, package_id, blob_id) VALUES (?, 1, ?, ?)',
+        'INSERT INTO affected_package_handles (vulnerability_id, operating_system_id, package_id, blob_id) VALUES (?, ?, ?, ?)',
       )
-      .run(vulnerability, named, affected);
+      .run(vulnerability, ecosystem === 'apk' ? 1 : null, named, affected);
   }
   database.close();
   await writeFile(

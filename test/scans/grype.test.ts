@@ -7,6 +7,8 @@ import { manifestAccept } from '../../src/oci/media-type.ts';
 import { amd64, arm64, imageOf, indexOf } from '../corpus/image.ts';
 import { layerOf } from '../corpus/layer.ts';
 import { Pusher } from '../corpus/push.ts';
+import { type CondaChannels, startCondaChannels } from '../world/conda-channels.ts';
+import type { CondaPackage } from '../world/conda-package.ts';
 import { eventually } from '../world/eventually.ts';
 import { runProgram } from '../world/program.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
@@ -25,6 +27,7 @@ interface Details {
   readonly status: string;
   readonly reason?: string;
   readonly scanner?: string;
+  readonly scanned?: string;
   readonly counts?: Readonly<Record<string, number>>;
   readonly vulnerabilities?: readonly Readonly<Record<string, string>>[];
 }
@@ -32,9 +35,22 @@ interface Details {
 const release = 'ID=alpine\nNAME="Alpine Linux"\nVERSION_ID=3.20.3\n';
 const installed = ['P:zlib', 'V:1.3.1-r1', 'A:x86_64', 'T:compression', 'L:Zlib', 'o:zlib'];
 
+/** A Conda package of an old Python project. */
+function ofPython(name: string, files: readonly string[] = []): CondaPackage {
+  const metadata = `lib/python3.12/site-packages/${name}-1.0.dist-info/METADATA`;
+  return {
+    ...{ name, version: '1.0' },
+    files: [
+      { name: metadata, content: `Metadata-Version: 2.1\nName: ${name}\nVersion: 1.0\n` },
+      ...files.map(one => ({ name: one, content: '' })),
+    ],
+  };
+}
+
 suite('scans by grype', () => {
   let registry: Registry;
   let database: TempDir;
+  let channels: CondaChannels;
   let sluice: Sluice;
 
   before(async () => {
@@ -44,8 +60,16 @@ suite('scans by grype', () => {
       { id: 'CVE-2099-1', severity: 'high', packageName: 'zlib', fixedVersion: '1.3.1-r9' },
       // This one is fixed in the installed version.
       { id: 'CVE-2099-2', severity: 'critical', packageName: 'zlib', fixedVersion: '1.3.1-r1' },
+      ...['billed', 'read'].map((packageName, at) => ({
+        id: `CVE-2099-${at + 3}`,
+        ...{ severity: 'medium', packageName, fixedVersion: '2.0', ecosystem: 'python' as const },
+      })),
     ]);
     registry = await startRegistry();
+    channels = await startCondaChannels({
+      // The second one has more in it than its bill says.
+      bioconda: [ofPython('billed'), ofPython('read', ['share/java/one.jar'])],
+    });
     const layer = await layerOf([
       { name: 'etc/os-release', content: release },
       { name: 'lib/apk/db/installed', content: `${installed.join('\n')}\n\n` },
@@ -60,6 +84,7 @@ suite('scans by grype', () => {
     sluice = await startSluice({
       config: {
         buildkit: ['off'],
+        channels: channels.settings,
         builds: { pullWait: '200ms' },
         registries: { [registry.host]: { plainHttp: true } },
         scans: { program, database: database.path },
@@ -68,6 +93,7 @@ suite('scans by grype', () => {
   });
   after(async () => {
     await sluice?.stop();
+    await channels?.stop();
     await registry?.stop();
     await database?.remove();
   });
@@ -189,6 +215,36 @@ suite('scans by grype', () => {
     }
     const part = await fetch(sluice.at(targetImage, `blobs/${digest.replace(/.$/, '0')}`));
     assert.equal(part.status, 404);
+  });
+
+  test('reads packages by their bill of materials, and the layers of the base and of packages with more in them', async () => {
+    const packages = {
+      type: 'CONDA',
+      entries: ['billed', 'read'],
+      channels: ['bioconda'],
+      condaOpts: { baseImage: `${registry.host}/alpine:3.20`, basePackages: '' },
+    };
+    const built = await ask({ containerImage: undefined, packages, scanMode: 'async' });
+    const details = await finished(built.scanId);
+    const log = await (await sluice.fetch(`/v1alpha1/scans/${built.scanId}/logs`)).text();
+    assert.equal(details.status, 'SUCCEEDED', details.reason);
+    assert.match(log, /Reads 3 of 4 layers, and the bill of materials of the packages/);
+    assert.deepEqual(
+      details.vulnerabilities?.map(({ id, pkgName }) => [id, pkgName]).toSorted(),
+      [
+        ['CVE-2099-1', 'zlib'],
+        ['CVE-2099-3', 'billed'],
+        ['CVE-2099-4', 'read'],
+      ],
+      log,
+    );
+    assert.equal(details.scanned, 'bill');
+    const page = await (await sluice.fetch(`/view/scans/${built.scanId}`)).text();
+    assert.match(page, /<dt>Read<\/dt><dd>The bill of materials of the packages, and/);
+    // The image itself is whole.
+    const digest = built.targetImage.slice(built.targetImage.lastIndexOf(':') + 1);
+    const whole = (await (await pull({ ...built, digest })).json()) as { layers: unknown[] };
+    assert.equal(whole.layers.length, 4);
   });
 
   test('sluice scan prints a table, and its exit code is about the accepted severities', async () => {

@@ -2,7 +2,7 @@ import { promisify } from 'node:util';
 import { deflateRaw, inflateRawSync } from 'node:zlib';
 import { compareTexts } from '../../foundation/text.ts';
 import type { CondaPackage } from '../conda-package.ts';
-import type { LayeredPackage } from '../layers/package-layers.ts';
+import type { LayerContents, LayeredPackage } from '../layers/package-layers.ts';
 
 /** A package, with everything that lock files and bills of materials say about it. */
 export interface BilledPackage extends Omit<CondaPackage, 'record'> {
@@ -48,6 +48,8 @@ interface PlatformBill {
   readonly packages: readonly BilledPackage[];
   /** Sorted by name; absent for none. */
   readonly wheels?: readonly BilledWheel[] | undefined;
+  /** Layers with packages; absent in bills of earlier versions. */
+  readonly contents?: readonly LayerContents[] | undefined;
 }
 
 /** The content of all documents about a solution. Plain JSON: it is kept with the build. */
@@ -66,8 +68,9 @@ export function billOf({ platforms, ...solution }: DocumentedSolution): Bill {
   return {
     ...solution,
     platforms: platforms
-      .map(({ subdir, packages, wheels = [] }) => ({
+      .map(({ subdir, packages, wheels = [], contents }) => ({
         subdir,
+        ...(contents === undefined ? {} : { contents }),
         packages: packages
           .map(billedPackage)
           .sort((one, other) => compareTexts(one.name, other.name)),
@@ -142,6 +145,8 @@ export interface PlatformSolution {
   readonly packages: readonly LayeredPackage[];
   /** Packages of PyPI. Default: none. */
   readonly wheels?: readonly BilledWheel[] | undefined;
+  /** Layers with packages. Default: not known. */
+  readonly contents?: readonly LayerContents[] | undefined;
 }
 
 /** A solution with what a document says about it. */

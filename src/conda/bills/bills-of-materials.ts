@@ -21,6 +21,7 @@ import { PackageURL } from 'packageurl-js';
 import parse from 'spdx-expression-parse';
 import { nameOfBase } from '../channels/channel-address.ts';
 import { type Bill, type GraphNode, graphOf } from './bill.ts';
+import type { PlatformParts } from './platform-parts.ts';
 
 /** The date of everything that a build makes: the form requires one, and the same bill has the same bytes at any time. */
 const created = '2025-01-01T00:00:00Z';
@@ -149,6 +150,18 @@ export function writeCyclonedx(bill: Bill): string {
   for (const component of components.values()) bom.components.add(component);
   const serializer = new JsonSerializer(new CdxJson.Normalize.Factory(Spec1dot6));
   return `${serializer.serialize(bom, { sortLists: true, space: 2 })}\n`;
+}
+
+/** Returns the packages of a bill and their layers, as a scan reads them. */
+export function writeParts({ platforms }: Bill): string {
+  const parts = platforms.map(({ packages, wheels = [], contents = [] }): PlatformParts => {
+    const components = [...packages, ...wheels].map(it => {
+      const { name, version } = it;
+      return { name, version, purl: purlOf(it) };
+    });
+    return { components, contents };
+  });
+  return JSON.stringify(parts);
 }
 
 function componentOf(it: GraphNode['package']): Component {

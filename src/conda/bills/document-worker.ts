@@ -9,22 +9,26 @@ import {
   partsOfSpec,
   unpackBill,
 } from './bill.ts';
-import { writeCyclonedx, writeSpdx } from './bills-of-materials.ts';
+import { writeCyclonedx, writeParts, writeSpdx } from './bills-of-materials.ts';
 import type { DocumentName } from './document-form.ts';
 import { writeExplicitLock, writePixiLock, yamlLine, yamlText } from './write-locks.ts';
 
 /** The documents to write, about a bill as it is kept. */
 export interface DocumentOrder {
   readonly kept: Uint8Array;
-  readonly names: readonly DocumentName[];
+  readonly names: readonly WrittenName[];
 }
 
-const writers: Readonly<Record<DocumentName, (bill: Bill) => string>> = {
+/** `parts`: the `PlatformParts` of a bill as JSON, which is not a document for others. */
+export type WrittenName = DocumentName | 'parts';
+
+const writers: Readonly<Record<WrittenName, (bill: Bill) => string>> = {
   explicit: writeExplicitLock,
   pixi: writePixiLock,
   'conda-lock': writeCondaLock,
   spdx: writeSpdx,
   cyclonedx: writeCyclonedx,
+  parts: writeParts,
 };
 
 // Returns the documents in the order of their names.

@@ -4,7 +4,8 @@ import { runTask } from '../threads/one-task.ts';
 import { inRoom, threadNeeds } from '../threads/thread-room.ts';
 import { billOf, type DocumentedSolution, packBill } from './bill.ts';
 import { type DocumentForm, type DocumentName, documentForms } from './document-form.ts';
-import type { DocumentOrder } from './document-worker.ts';
+import type { DocumentOrder, WrittenName } from './document-worker.ts';
+import type { PlatformParts } from './platform-parts.ts';
 
 /** A document about a solution. */
 export interface SolutionDocument extends DocumentForm {
@@ -56,8 +57,14 @@ export async function writeDocument(kept: Uint8Array, name: DocumentName): Promi
   return text;
 }
 
+/** Returns what is in the image of a finished build, for each platform. @param kept as of {@link writeDocument} */
+export async function partsInBill(kept: Uint8Array): Promise<readonly PlatformParts[]> {
+  const [text = '[]'] = await queue.run(() => write(kept, ['parts']));
+  return JSON.parse(text) as readonly PlatformParts[];
+}
+
 /** Writes on another thread: the libraries of the forms take 75 ms to load. */
-function write(kept: Uint8Array, names: readonly DocumentName[]): Promise<readonly string[]> {
+function write(kept: Uint8Array, names: readonly WrittenName[]): Promise<readonly string[]> {
   const worker = new URL('./document-worker.ts', import.meta.url);
   const order: DocumentOrder = { kept, names };
   return inRoom(threadNeeds.documents, () => runTask(worker, order));

@@ -177,8 +177,13 @@ export function createPackageLayers({
       layered.push({ package: layer.subject.package, ...facts });
       await pauseTurn();
     }
+    const contents = groups.map((group, at) => ({
+      digest: (layers[tars.length + at] as PackageLayerRow).digest,
+      keys: group.map(({ key }) => key),
+    }));
     return {
       layers: layers.map((layer, at) => injectedLayer(layer, titles[at])),
+      contents,
       packages: layered,
       variables,
     };

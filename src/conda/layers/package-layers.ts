@@ -1,4 +1,5 @@
 import type { InjectedLayer } from '../../images/augment/index.ts';
+import type { Digest } from '../../oci/digest.ts';
 import type { PackageLayerRow } from '../../storage/rows/index.ts';
 import type { CondaPackage } from '../conda-package.ts';
 import type { InstalledPackage, PythonPlace } from '../installing/installed-package.ts';
@@ -102,9 +103,17 @@ export interface PartProgress {
 export interface EnvironmentLayers {
   /** The lowest layer first. Their content is in the content store and was claimed. */
   readonly layers: readonly InjectedLayer[];
+  /** Those of them that have packages. */
+  readonly contents: readonly LayerContents[];
   readonly packages: readonly LayeredPackage[];
   /** Variables that the packages set when the environment is activated. */
   readonly variables: Readonly<Record<string, string>>;
+}
+
+/** The packages in a layer, by the keys of their own layers. */
+export interface LayerContents {
+  readonly digest: Digest;
+  readonly keys: readonly string[];
 }
 
 /** A package of the environment, and what its installation has shown. */

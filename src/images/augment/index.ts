@@ -20,3 +20,4 @@ export {
   ofBase,
   triggersIn,
 } from './image-config.ts';
+export { leaveOutLayers } from './leave-out-layers.ts';

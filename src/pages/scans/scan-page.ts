@@ -55,6 +55,11 @@ interface ScanView {
   readonly found: FindingsPage;
 }
 
+const readText = {
+  layers: 'All layers',
+  bill: 'The bill of materials of the packages, and the layers that it does not describe',
+} as const;
+
 // All texts of a scan come from the scanner and its database.
 function pageOf(view: ScanView): Page {
   const { id, image, createdAt, finishedAt, succeeded, reason, report } = view.scan;
@@ -70,6 +75,7 @@ function pageOf(view: ScanView): Page {
 ${reason !== null && html`<dt>Reason</dt><dd>${foldedText(reason)}</dd>`}
 <dt>Requested</dt><dd>${timeElement(createdAt)}</dd>
 ${report && html`<dt>Scanner</dt><dd>${visibleText(report.scanner, 100)}</dd>`}
+${report?.scanned && html`<dt>Read</dt><dd>${readText[report.scanned]}</dd>`}
 ${report?.packages !== undefined && html`<dt>Packages</dt><dd>${countText(report.packages)}</dd>`}
 </dl>
 <p><a href="${base}/logs">Log</a>${

@@ -11,8 +11,8 @@ export interface ProgramRun {
   /** Folder of the database. */
   readonly database: string;
   readonly updatesDatabase: boolean;
-  /** Name of the image, with the host of its registry. */
-  readonly image: string;
+  /** Name of the image, with the host of its registry; undefined for components, which are in {@link componentsFile}. */
+  readonly image: string | undefined;
   readonly isPlainHttp: boolean;
   readonly timeoutMs: number;
 }
@@ -33,6 +33,8 @@ interface Kind {
 
 /** Name of the file with the report, in the folder of a run. */
 export const reportFile = 'report.json';
+/** Name of the file with the components to scan, as CycloneDX. */
+export const componentsFile = 'components.cdx.json';
 /** Name of the file with the packages, where they are not in the report. */
 export const billFile = 'bill.json';
 
@@ -56,13 +58,15 @@ const trivy: Kind = {
     }
   },
   args: ({ folder, database, updatesDatabase, image, timeoutMs }) => [
-    ...['image', '--image-src', 'remote', '--scanners', 'vuln', '--list-all-pkgs'],
+    ...(image === undefined ? ['sbom'] : ['image', '--image-src', 'remote']),
+    ...['--scanners', 'vuln', '--list-all-pkgs'],
     ...['--format', 'json', '--output', reportFile, '--no-progress', '--quiet'],
     ...['--cache-dir', updatesDatabase ? database : join(folder, 'cache')],
     ...['--cache-backend', 'memory', '--skip-version-check', '--disable-telemetry'],
     ...(updatesDatabase ? [] : ['--skip-db-update', '--skip-java-db-update']),
     ...['--offline-scan', '--skip-vex-repo-update'],
-    ...['--timeout', `${Math.ceil(timeoutMs / 1000)}s`, image],
+    ...['--timeout', `${Math.ceil(timeoutMs / 1000)}s`],
+    image ?? componentsFile,
   ],
   env: ({ isPlainHttp }) => ({ TRIVY_NON_SSL: String(isPlainHttp) }),
 };
@@ -81,7 +85,9 @@ const grype: Kind = {
   download: folder => `GRYPE_DB_CACHE_DIR=${folder} grype db update`,
   prepare: async () => {},
   args: ({ image }) => [
-    `registry:${image}`,
+    ...(image === undefined
+      ? [`sbom:${componentsFile}`, '--add-cpes-if-none']
+      : [`registry:${image}`]),
     ...['--output', `json=${reportFile}`, '--output', `cyclonedx-json=${billFile}`, '--quiet'],
   ],
   env: ({ database, updatesDatabase, isPlainHttp }) => ({

@@ -37,7 +37,7 @@ export function readProgramReport(kind: ProgramKind, documents: ProgramDocuments
 
 /** Source: Trivy, `pkg/types/report.go`. */
 function trivyReport({ report }: ProgramDocuments): ProgramReport {
-  if (textOf(objectOf(report), 'ArtifactType') !== 'container_image') {
+  if (!['container_image', 'cyclonedx'].includes(textOf(objectOf(report), 'ArtifactType') ?? '')) {
     throw unusable('something that is not a report about an image');
   }
   const results = listOf(report, 'Results');

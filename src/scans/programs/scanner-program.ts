@@ -8,8 +8,13 @@ import { pauseTurn } from '../../foundation/pause-turn.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
 import type { FoundInImage, FoundPackage } from '../found-in-image.ts';
 import { addVulnerabilities } from '../scan-report.ts';
-import type { ScannedImage, Scanner } from '../scanner.ts';
-import { type ProgramKind, type ProgramRun, programKinds } from './program-kinds.ts';
+import type { ScannedComponent, ScannedImage, Scanner } from '../scanner.ts';
+import {
+  componentsFile,
+  type ProgramKind,
+  type ProgramRun,
+  programKinds,
+} from './program-kinds.ts';
 import type { ReportLines, ReportOrder } from './report-worker.ts';
 
 /** The operator's settings of a program that scans images. */
@@ -135,6 +140,43 @@ export function createScannerProgram(settings: ProgramSettings, options: Program
     return known.name;
   };
 
+  const scanTarget = async (target: Target, found: FoundInImage, signal: AbortSignal) => {
+    await requireSpace();
+    const { origin, name, secrets = [] } = 'name' in target ? target : {};
+    const work = async (folder: string) => {
+      const order: ProgramRun = {
+        folder,
+        database,
+        updatesDatabase,
+        timeoutMs,
+        image: name,
+        isPlainHttp: origin?.protocol === 'http:',
+      };
+      if (ca !== undefined) await writeFile(join(folder, authorityFile), ca);
+      if ('components' in target) {
+        await writeFile(join(folder, componentsFile), billOf(target.components));
+      }
+      await kind.prepare(order);
+      const env = { ...kind.env(order), ...reachOf(origin, updatesDatabase, proxies) };
+      const { end, code, output } = await run(folder, kind.args(order), env, {
+        timeoutMs,
+        signal,
+      });
+      if (end === 'too long') throw failed('It did not end in time', 'upstream-timeout');
+      if (end === 'too large') {
+        const most = Math.floor(memoryBytes / 1024 / 1024);
+        throw failed(`${kind.name} requires more than ${most} MiB of memory for this image`);
+      }
+      if (code !== 0) {
+        throw failed(
+          `${kind.name} failed: ${lastWords(output, [...secrets, folder, database, path])}`,
+        );
+      }
+      await addReport({ kind: settings.kind, folder }, found, signal);
+    };
+    await turns.run(() => inFolder(work), { signal });
+  };
+
   return {
     async describe() {
       const of = await kind.databaseOf(database).catch(() => undefined);
@@ -147,36 +189,12 @@ export function createScannerProgram(settings: ProgramSettings, options: Program
     },
 
     async scan(image, found, signal) {
-      await requireSpace();
-      const work = async (folder: string) => {
-        const { origin, name } = addressOf(image);
-        const order: ProgramRun = {
-          folder,
-          database,
-          updatesDatabase,
-          timeoutMs,
-          image: name,
-          isPlainHttp: origin.protocol === 'http:',
-        };
-        if (ca !== undefined) await writeFile(join(folder, authorityFile), ca);
-        await kind.prepare(order);
-        const env = { ...kind.env(order), ...reachOf(origin, updatesDatabase, proxies) };
-        const { end, code, output } = await run(folder, kind.args(order), env, {
-          timeoutMs,
-          signal,
-        });
-        if (end === 'too long') throw failed('It did not end in time', 'upstream-timeout');
-        if (end === 'too large') {
-          const most = Math.floor(memoryBytes / 1024 / 1024);
-          throw failed(`${kind.name} requires more than ${most} MiB of memory for this image`);
-        }
-        if (code !== 0) {
-          const places = [name, image.repository, folder, database, path];
-          throw failed(`${kind.name} failed: ${lastWords(output, places)}`);
-        }
-        await addReport({ kind: settings.kind, folder }, found, signal);
-      };
-      await turns.run(() => inFolder(work), { signal });
+      const { origin, name } = addressOf(image);
+      await scanTarget({ origin, name, secrets: [name, image.repository] }, found, signal);
+    },
+
+    async scanComponents(components, found, signal) {
+      await scanTarget({ components }, found, signal);
     },
 
     async close() {
@@ -184,6 +202,29 @@ export function createScannerProgram(settings: ProgramSettings, options: Program
       await known?.name.catch(() => {});
     },
   };
+}
+
+/** What a program scans. */
+type Target =
+  | {
+      /** Of the registry. */
+      readonly origin: URL;
+      readonly name: string;
+      /** What messages must not show. */
+      readonly secrets: readonly string[];
+    }
+  | { readonly components: readonly ScannedComponent[] };
+
+/** Returns a bill of materials. Source: CycloneDX specification 1.6. */
+function billOf(components: readonly ScannedComponent[]): string {
+  const parts = components.map(one => ({ type: 'library', 'bom-ref': one.purl, ...one }));
+  return JSON.stringify({
+    bomFormat: 'CycloneDX',
+    specVersion: '1.6',
+    version: 1,
+    metadata: { component: { type: 'container', name: 'image' } },
+    components: parts,
+  });
 }
 
 /** Returns an image as the programs name it. */
@@ -194,14 +235,14 @@ function addressOf({ registry, repository, digest }: ScannedImage) {
 
 /** Returns the variables that keep a program from other hosts than its registry. */
 function reachOf(
-  { hostname }: URL,
+  origin: URL | undefined,
   updatesDatabase: boolean,
   proxies: Readonly<Record<string, string>>,
 ): Readonly<Record<string, string>> {
   const nowhere = 'http://127.0.0.1:9';
   return {
     ...(updatesDatabase ? proxies : { HTTP_PROXY: nowhere, HTTPS_PROXY: nowhere }),
-    NO_PROXY: hostname.replace(/^\[|\]$/g, ''),
+    NO_PROXY: origin?.hostname.replace(/^\[|\]$/g, '') ?? '',
   };
 }
 

@@ -241,7 +241,7 @@ export function createContainers(
     }),
     builtBy: createBuiltBy(builds, config.builds.pullWait, logUrlOf),
   });
-  const scans = createSiteScans(deps, state, registries, servedBases, findUnscanned);
+  const scans = createSiteScans(deps, state, registries, servedBases, findUnscanned, documents);
   // Every use of a served image passes here: pulls, builds that begin with it, its inspection.
   const findImage: ImageFinder = async request => {
     const image = await findUnscanned(request);

@@ -1,8 +1,11 @@
 import { join } from 'node:path';
+import { createDescribedLayers } from '../../conda/index.ts';
 import { Fault } from '../../foundation/fault.ts';
+import type { Documents } from '../../images/index.ts';
 import type { createServedBases, ImageFinder } from '../../pull/index.ts';
 import type { ContainerRequest } from '../../request/index.ts';
 import {
+  createBilledImages,
   createHarborAdapter,
   createScannerProgram,
   createScans,
@@ -20,6 +23,7 @@ export function createSiteScans(
   { connecting: { timeouts, bounds } }: RegistryAccess,
   { lend }: Pick<ReturnType<typeof createServedBases>, 'lend'>,
   findImage: ImageFinder,
+  documents: Documents,
 ): Scans | undefined {
   const configured = configuredScanner(config);
   if (!configured) return undefined;
@@ -43,6 +47,11 @@ export function createSiteScans(
     scanner: createScanner(),
     findImage,
     lend,
+    billed: createBilledImages({
+      documents,
+      billOf: rows.builds.solution,
+      describe: createDescribedLayers(rows.packageLayers.paths),
+    }),
     origin: publicUrl.origin,
     pageUrlOf: id => new URL(`/view/scans/${id}`, publicUrl).href,
     limits: { ...config.scans, pullWait: config.builds.pullWait },

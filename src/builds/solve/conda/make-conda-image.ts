@@ -113,9 +113,10 @@ export function createMakeCondaImage(deps: MakeCondaImageDeps): MakeCondaImage {
       base: base.root,
       change: changeOf(made, native.wanted.form === 'environment' ? native.wanted.variables : []),
       solution: {
-        platforms: made.map(({ subdir, packages, wheels }) => ({
+        platforms: made.map(({ subdir, packages, wheels, contents }) => ({
           subdir,
           packages,
+          contents,
           wheels: wheels.map(billedWheel),
         })),
         channels: [...new Set(bases.map(({ url }) => url))],

@@ -44,6 +44,12 @@ const scanDetailsSchema = z
       )
       .optional()
       .describe('The most severe ones, at most 100'),
+    scanned: z
+      .enum(['layers', 'bill'])
+      .optional()
+      .describe(
+        '`layers`: the scanner read all files. `bill`: packages by the bill of materials of the build, and the files of all other layers',
+      ),
     packages: z
       .number()
       .int()
