@@ -273,7 +273,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
   return {
     koa,
     pairing: client.pairing,
-    takePulls: createTakePulls({ tokens: containers.tokens, meter: served.meter, countHosted }),
+    takePulls: createTakePulls({ ...served, tokens: containers.tokens, countHosted }),
     noteRefused(limit, network) {
       state.tally.add('limits', { limit });
       state.tally.add('refused callers', { caller: network });

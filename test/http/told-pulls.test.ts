@@ -45,6 +45,9 @@ function startSite() {
         record: ({ token }) => counted.push(token),
       }),
       countHosted: ({ repository }) => hosted.push(repository),
+      async findImage({ token }) {
+        if (token === 'without a right') throw new Fault('denied', 'no right');
+      },
     });
   const messages: (readonly ToldPull[])[] = [];
   const site = { leader: createLeader() as ReturnType<typeof createLeader> | undefined };
@@ -82,6 +85,17 @@ test('the leader limits the pulls of a replica, and counts each once', async () 
   assert.equal(await pull(site, 'client', 'of a user'), undefined);
   await teller.flush();
   assert.deepEqual(counted, ['a', 'b', 'of a user']);
+  teller.close();
+});
+
+test('the leader says whether a right holds', async () => {
+  const site = startSite();
+  const { teller } = site;
+  assert.equal(await teller.mayPull('a'), true);
+  assert.equal(await teller.mayPull('ended'), false);
+  assert.equal(await teller.mayPull('without a right'), false);
+  site.site.leader = undefined;
+  assert.equal(await teller.mayPull('a'), false);
   teller.close();
 });
 

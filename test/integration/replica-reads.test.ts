@@ -9,12 +9,18 @@ import { basic, Repository } from '../hosted/push-client.ts';
 import { assertBytes } from '../world/assert-bytes.ts';
 import { eventually } from '../world/eventually.ts';
 import { type ObjectStore, startObjectStore } from '../world/object-store.ts';
+import { newAccessToken } from '../world/platform-user.ts';
 import { type Postgres, startPostgres } from '../world/postgres.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { type Replicas, startReplicas } from '../world/replicas.ts';
 import { type SilentProxy, startSilentProxy } from '../world/silent-proxy.ts';
 import type { ContainerResponse, Sluice } from '../world/sluice.ts';
 import { accounts, admin } from './hosted.ts';
+
+interface Manifest {
+  readonly config: { readonly digest: string };
+  readonly layers: readonly { readonly digest: string }[];
+}
 
 const login = basic(admin.username, admin.password);
 const limit = 4;
@@ -44,6 +50,7 @@ suite('reads of a replica that follows', () => {
         accounts,
         hosted: { anonymous: ['public/*'] },
         limits: { pulls: { anonymous: `${limit}/hour` } },
+        rightLife: '1s',
         registries: { [registry.host]: { plainHttp: true } },
       },
     });
@@ -130,6 +137,49 @@ suite('reads of a replica that follows', () => {
     assert.equal(await askedOf(leads, path), 1);
   });
 
+  test('of a request with an access token, as long as the leader says that the right holds', async () => {
+    const platformAccessToken = await newAccessToken(
+      leads,
+      { name: admin.username, password: admin.password },
+      'ada@example.org',
+    );
+    const made = await leads.request({
+      containerImage: image,
+      containerConfig: { env: ['A=5'] },
+      towerAccessToken: platformAccessToken,
+    });
+    await askedOf(leads, '/manifests/oci');
+    const response = await pull(follows, made, '192.0.2.8');
+    assert.equal(response.status, 200);
+    assert.ok(remaining(response));
+    const { config, layers } = (await response.json()) as Manifest;
+    const read = (digest: string) =>
+      fetch(follows.at(made.targetImage, `blobs/${digest}`)).then(async blob =>
+        digestOf(Buffer.from(await blob.arrayBuffer())),
+      );
+    assert.equal(await read(config.digest), config.digest);
+    assert.equal(await askedOf(leads, '/manifests/oci'), 0);
+    assert.equal(await askedOf(leads, config.digest), 0);
+    // The leader knows the credentials for what only the registry has.
+    const [layer] = layers;
+    assert.ok(layer);
+    assert.equal(await read(layer.digest), layer.digest);
+    assert.equal(await askedOf(leads, layer.digest), 1);
+    const user = await leads.fetch('/platform/users', { headers: login });
+    const { users } = (await user.json()) as { users: { id: number; email: string }[] };
+    const { id } = users.find(({ email }) => email === 'ada@example.org') ?? assert.fail();
+    const removed = await leads.fetch(`/platform/users/${id}`, {
+      method: 'DELETE',
+      headers: login,
+    });
+    assert.ok(removed.ok, String(removed.status));
+    const status = async (server: Sluice) => (await pull(server, made, '192.0.2.8')).status;
+    await eventually('it ends at the leader', async () => (await status(leads)) === 403);
+    const began = performance.now();
+    await eventually('it ends here', async () => (await status(follows)) === 403);
+    assert.ok(performance.now() - began < 2000);
+  });
+
   test('end with what the leader has acknowledged', async () => {
     const made = await request('A=2');
     assert.equal((await pull(follows, made, '192.0.2.2')).status, 200);
@@ -161,6 +211,9 @@ suite('reads of a replica that follows', () => {
       }
     }
     const admitted = Array.from({ length: limit }, (_, n) => [200, `${limit - n - 1}`]);
+    const invented = { 'sluice-pulls': 'yes', 'sluice-replica': 'x', 'sluice-peer': client };
+    const told = await leads.fetch('/healthz', { method: 'POST', headers: invented, body: '[]' });
+    assert.equal(told.status, 405);
     assert.deepEqual(answers, [...admitted.flatMap(one => [one, one]), [429, '0'], [429, '0']]);
   });
 

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { Digest } from '../../oci/digest.ts';
+import type { ContainerRequest } from '../../request/index.ts';
 import type { TokenRegistry } from '../../request/tokens/index.ts';
 import type { CountHostedPull } from './hosted/hosted-pulls.ts';
 import type { OwnPullMeter } from './pull-meter.ts';
@@ -22,6 +23,8 @@ const toldPull = z.discriminatedUnion('kind', [
      */
     what: z.enum(['look', 'pull', 'done']),
   }),
+  /** Asks whether the right to the image of a container token holds. */
+  z.strictObject({ kind: z.literal('right'), token: text }),
   z.strictObject({
     kind: z.literal('hosted'),
     client: text,
@@ -65,16 +68,22 @@ interface TakePullsDeps {
   readonly tokens: Pick<TokenRegistry, 'get' | 'describe'>;
   readonly meter: OwnPullMeter;
   readonly countHosted: CountHostedPull;
+  readonly findImage: (request: ContainerRequest) => Promise<unknown>;
 }
 
 const admitted: ToldReply = { isAdmitted: true };
 const refused: ToldReply = { isAdmitted: false };
 
-export function createTakePulls({ tokens, meter, countHosted }: TakePullsDeps): TakePulls {
+export function createTakePulls(deps: TakePullsDeps): TakePulls {
+  const { tokens, meter, countHosted, findImage } = deps;
   const take = async (pull: ToldPull): Promise<ToldReply> => {
     if (pull.kind === 'hosted') {
       const { client, isHead, repository, reference, digest } = pull;
       countHosted({ client, isHead, repository, reference, digest: digest as Digest });
+      return admitted;
+    }
+    if (pull.kind === 'right') {
+      await findImage(await tokens.get(pull.token));
       return admitted;
     }
     const { client, token, what } = pull;

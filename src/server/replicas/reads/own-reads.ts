@@ -33,6 +33,7 @@ import { begun } from '../../../storage/content/byte-source.ts';
 import { SlabPool } from '../../../storage/content/index.ts';
 import { readKeyFile } from '../../../storage/directory/index.ts';
 import { type BuildStore, openReadRows, openSecretBox } from '../../../storage/rows/index.ts';
+import type { Access, RegistryClient } from '../../../upstream/index.ts';
 import { createPeople } from '../../assembly/people.ts';
 import { createRegistries, type UpstreamDeps } from '../../assembly/registry-clients.ts';
 import { keyDirectory } from '../../config/index.ts';
@@ -183,7 +184,9 @@ async function openReads(
       audit: { add() {} },
     },
   );
-  const { registry, ownHost, modeOf, hosted, accountFiles } = registries;
+  const { ownHost, modeOf, hosted, accountFiles } = registries;
+  const lent = new WeakSet<Access>();
+  const registry = withoutLent(registries.registry, lent);
   const secrets = openSecretBox(keys);
   const places = configuredPlaces(config, publicUrl);
   const { identities } = createPeople(
@@ -209,7 +212,7 @@ async function openReads(
       const { digest, mediaType } = await ended(buildId);
       return { digest, mediaType: mediaType ?? mediaTypes.ociManifest };
     },
-    lookAtRight: createLookAtRight({
+    lookAtRight: confirming(teller.mayPull, lent, {
       identities,
       accessToBuilt: (image, grant) =>
         accessInOwnRight(image, ownHost, identities.serviceCredentialsOf(grant)),
@@ -254,8 +257,9 @@ async function openReads(
   });
   const requireCovered = ({ access, owns }: PulledImage, digest: Digest): void => {
     if (!blobs.accepts(digest)) throw new LeaderOnly('the content cannot be read here');
-    const isCached = access.registry !== ownHost && modeOf(access.registry) === 'cache';
-    if (isCached && !owns(digest)) throw new LeaderOnly('it keeps copies');
+    if (access.registry === ownHost || owns(digest)) return;
+    if (modeOf(access.registry) === 'cache') throw new LeaderOnly('it keeps copies');
+    if (lent.has(access)) throw new LeaderOnly('it knows the credentials');
   };
   const servedBlobs: BlobFinder = {
     async head(image, digest, signal) {
@@ -287,7 +291,13 @@ async function openReads(
       noteBlob: blobs.note,
       trustedProxies,
       rightLifeMs: config.rightLife,
-      lookedAt: (request, look) => () => (isCurrent() ? look() : handOn.look(request)),
+      lookedAt: (request, look) => async () => {
+        if (!isCurrent()) return handOn.look(request);
+        return look().catch(error => {
+          if (error instanceof LeaderOnly) return handOn.look(request);
+          throw error;
+        });
+      },
     },
     hosted: {
       ...hosted,
@@ -334,13 +344,56 @@ function coveredTokens({ get, unrevoked }: TokenReader): TokenReader {
 }
 
 function covered(request: ContainerRequest): ContainerRequest {
-  const { isFrozen, scan, caller } = request;
-  if (isFrozen) throw new LeaderOnly('the image has another name');
-  if (scan) throw new LeaderOnly('it knows the scan');
-  // A platform may replace the access token when it is asked, and one server keeps the new one.
-  const isOfPlatform = caller.grant !== undefined && !caller.user?.startsWith('account ');
-  if (isOfPlatform) throw new LeaderOnly('it asks the platform of the caller');
+  if (request.isFrozen) throw new LeaderOnly('the image has another name');
   return request;
+}
+
+/**
+ * True for a request whose right only the leader knows: a platform may replace the access token when it is asked, and one
+ * server keeps the new one; a scan is in the memory of the leader.
+ */
+function needsLeader({ caller, scan }: ContainerRequest): boolean {
+  const isOfPlatform = caller.grant !== undefined && !caller.user?.startsWith('account ');
+  return isOfPlatform || scan !== undefined;
+}
+
+/**
+ * Returns the check of rights, which asks the leader where only it knows them. What it says holds for two seconds, and gives no
+ * credentials: this replica sends what the site has of such an image.
+ *
+ * @param lent receives the access to such images
+ */
+function confirming(
+  mayPull: PullTeller['mayPull'],
+  lent: WeakSet<Access>,
+  deps: Parameters<typeof createLookAtRight>[0],
+): ReturnType<typeof createLookAtRight> {
+  const look = createLookAtRight(deps);
+  return async request => {
+    if (!needsLeader(request)) return look(request);
+    const asked = performance.now();
+    if (!(await mayPull(request.token))) throw new LeaderOnly('it checks the right');
+    const { registry, repository } = request.image;
+    const access = { registry, repository, credentials: undefined };
+    lent.add(access);
+    return { access, until: asked + heardMs };
+  };
+}
+
+/** Asks registries for images only with the credentials of their request. */
+function withoutLent(registry: RegistryClient, lent: WeakSet<Access>): RegistryClient {
+  const own = (access: Access): RegistryClient => {
+    if (lent.has(access)) throw new LeaderOnly('it knows the credentials');
+    return registry;
+  };
+  return {
+    headManifest: async (access, ...rest) => own(access).headManifest(access, ...rest),
+    getManifest: async (access, ...rest) => own(access).getManifest(access, ...rest),
+    getBlob: async (access, ...rest) => own(access).getBlob(access, ...rest),
+    openBlob: async (access, ...rest) => own(access).openBlob(access, ...rest),
+    headBlob: async (access, ...rest) => own(access).headBlob(access, ...rest),
+    getJson: async (access, ...rest) => own(access).getJson(access, ...rest),
+  };
 }
 
 /** Returns the builds that have made an image. Others may run: only the leader can wait for them. */

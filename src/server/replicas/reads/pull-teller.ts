@@ -15,6 +15,8 @@ export interface PullTeller {
   /** The meter of served names: a pull with a limit waits for the response of the leader. */
   readonly meter: PullMeter;
   readonly countHosted: CountHostedPull;
+  /** Asks the leader whether the right to the image of a container token holds. False when no leader answers. */
+  mayPull(token: string): Promise<boolean>;
   /** False while pulls wait for a leader that cannot be reached, and no more of them can wait. */
   hasRoom(): boolean;
   /** Sends what waits. Resolves when the leader has it, or does not answer. */
@@ -149,6 +151,7 @@ export function createPullTeller(deps: PullTellerDeps): PullTeller {
     meter,
     countHosted: ({ client, isHead, repository, reference, digest }) =>
       gather({ kind: 'hosted', client, isHead, repository, reference, digest }),
+    mayPull: async token => (await ask({ kind: 'right', token }))?.isAdmitted === true,
     hasRoom: () => gathered.length < mostWaiting,
     flush: begin,
     close() {
