@@ -16,7 +16,7 @@ const mostConnections = 4;
 // A read that takes longer is left to the server that leads.
 const statementMs = 1500;
 const answerMs = 2000;
-// No statement waits for a change of the schema, and none changes a row.
+// PostgreSQL refuses changes on these connections.
 const settings = [
   'SET default_transaction_read_only = on',
   "SET default_transaction_isolation = 'read committed'",
