@@ -160,6 +160,15 @@ test('a build begins again with what it has missed, and not for ever', async () 
   await world.build('ann');
   assert.equal(world.runs.length, 2);
 
+  // Another image, which has looked before the first one has shown what is missing, misses nothing again.
+  const both = startWorld(({ files }) =>
+    files.some(({ fileName }) => fileName.startsWith('cython'))
+      ? wheelOf('docopt', '0.6.2')
+      : { missing: ['Cython>=3'] },
+  );
+  await Promise.all([both.build('ann'), both.build('ann')]);
+  assert.equal(both.runs.length, 2);
+
   const never = startWorld(() => ({ missing: ['setuptools'] }));
   await assert.rejects(
     never.build('ann'),

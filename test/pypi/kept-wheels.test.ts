@@ -9,6 +9,11 @@ function startStore() {
   const rows = new Map<string, { facts: string; digest: string }>();
   const leased: string[] = [];
   let isHere = true;
+  let aborts = 0;
+  let failing: { at?: 'commit' | 'enter' | undefined; error?: Error } = {};
+  const failAt = (at: 'commit' | 'enter') => {
+    if (failing.at === at) throw failing.error;
+  };
   const kept = createKeptWheels({
     content: {
       claim: async (digest: string) => isHere && digest === `sha256:${sha256}`,
@@ -22,6 +27,7 @@ function startStore() {
     rows: {
       find: async (found: string) => rows.get(found),
       async enter(row: { key: string; facts: string; digest: string }) {
+        failAt('enter');
         rows.set(row.key, row);
       },
     },
@@ -37,10 +43,21 @@ function startStore() {
       {
         size: 7,
         digest: () => `sha256:${sha256}`,
-        commit: async () => `sha256:${sha256}`,
+        async commit() {
+          failAt('commit');
+          return `sha256:${sha256}`;
+        },
+        async abort() {
+          aborts += 1;
+        },
       } as never,
     );
-  return { kept, keep, leased, remove: () => (isHere = false) };
+  return {
+    ...{ kept, keep, leased, remove: () => (isHere = false), aborted: () => aborts },
+    fail(at: typeof failing.at, error: Error) {
+      failing = { at, error };
+    },
+  };
 }
 
 test('a wheel that was built is found by its key, and opened by its address', async () => {
@@ -81,4 +98,18 @@ test('what a build requires is noted with its wheel, which is not found by that 
   await kept.noteRequirements(note, ['pip', 'cython>=3'], wheel);
   assert.deepEqual(await kept.requirementsOf(note), ['pip', 'cython>=3']);
   assert.equal(await kept.find(note), undefined);
+});
+
+test('a wheel that the disk has no room for is not kept, and its bytes are removed', async () => {
+  const full = Object.assign(new Error('no space left on device'), { code: 'ENOSPC' });
+  for (const failing of ['commit', 'enter'] as const) {
+    const { kept, keep, fail, aborted } = startStore();
+    fail(failing, full);
+    await assert.rejects(keep(), { code: 'ENOSPC' }, failing);
+    assert.equal(await kept.find(key), undefined);
+    assert.equal(aborted(), 1, failing);
+    fail(undefined, full);
+    const wheel = await keep();
+    assert.deepEqual(await kept.find(key), wheel);
+  }
 });

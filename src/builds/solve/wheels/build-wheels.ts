@@ -219,12 +219,13 @@ export function createWheelBuilds(deps: BuildWheelsDeps): WheelBuilds {
 
   /** Builds a wheel, again with the wheels that the build has missed. */
   const buildMissing = async (
-    { given, key: sourceKey, requirements: noted }: MissingWheel,
+    { given, key: sourceKey }: MissingWheel,
     environment: WheelEnvironment,
     caller: WheelCaller,
     place: Pick<BuildPlace, 'image' | 'domain'>,
   ): Promise<BuiltWheel> => {
-    let requirements = noted ?? usualRequirements;
+    // Also what another build has shown while this one waited.
+    let requirements = (await kept.requirementsOf(sourceKey)) ?? usualRequirements;
     for (let tries = 1; ; tries += 1) {
       const wheels = await requiredWheels(given, requirements, environment, caller);
       const key = keyOfWheel(sourceKey, wheels);
@@ -279,7 +280,7 @@ export function createWheelBuilds(deps: BuildWheelsDeps): WheelBuilds {
         continue;
       }
       if (given.commit) await deps.commits.check(given.commit.url);
-      missing.push({ given, key, requirements });
+      missing.push({ given, key });
     }
     return { found, missing };
   };
@@ -374,8 +375,6 @@ interface MissingWheel {
   readonly given: SourceToBuild;
   /** Key of the source distribution in its environment. */
   readonly key: string;
-  /** What the last build required. */
-  readonly requirements: readonly string[] | undefined;
 }
 
 interface BuildPlace {
