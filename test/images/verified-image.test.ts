@@ -190,13 +190,14 @@ suite('verified images', () => {
     root: ReturnType<typeof documentOf>,
     documents: readonly Buffer[],
     platforms = [linux('amd64')],
+    own: Partial<Parameters<ReturnType<typeof createVerifyImage>>[0]> = {},
   ) => {
-    const { proofs, contents } = world([packed, ...documents]);
+    const { proofs, contents, opened } = world([packed, ...documents]);
     const load = async (wanted: Digest, mediaType: string) =>
       documentOf(contents.get(wanted) ?? assert.fail(wanted), mediaType);
-    return createVerifyImage(proofs)(
+    const verified = await createVerifyImage(proofs)(
       {
-        ...{ access, root, platforms, owns: () => false },
+        ...{ access, root, platforms, owns: () => false, ...own },
         documents: {
           manifest: (_, wanted, mediaType) => load(wanted, mediaType),
           config: (_, config) => load(config.digest, config.mediaType),
@@ -205,6 +206,7 @@ suite('verified images', () => {
       signal,
       () => {},
     );
+    return { ...verified, opened };
   };
   const configOf = (more: object = {}) =>
     jsonOf({
@@ -222,6 +224,17 @@ suite('verified images', () => {
       }),
       mediaTypes.ociManifest,
     );
+
+  test('a layer that this server has made of packages is compared with its config, and not read', async () => {
+    const config = configOf();
+    const root = manifestOf(config);
+    const verifyMade = (owns: boolean, unpacked: Digest) =>
+      verify(root, [config], undefined, { owns: () => owns, made: () => unpacked });
+    assert.deepEqual((await verifyMade(true, digest(tar))).opened, []);
+    await assert.rejects(verifyMade(true, digestOf('other')), /layer 1 /);
+    // One of the registry is read, whatever this server has made.
+    assert.deepEqual((await verifyMade(false, digestOf('other'))).opened, ['registry.test']);
+  });
 
   test('a manifest stays as it is', async () => {
     const config = configOf();

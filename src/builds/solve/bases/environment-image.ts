@@ -41,13 +41,13 @@ export function createOfferEnvironment(deps: EnvironmentImageDeps): OfferEnviron
   return async ({ platform, access, base }, layers, signal) => {
     const change = { layers, env: [`CONDA_PREFIX=${environmentPrefix}`] };
     const { root, generated } = await deps.makeImage(access, base, change);
-    const own = new Set<string>([
-      ...generated.keys(),
-      ...layers.map(({ gzipDigest }) => gzipDigest),
-    ]);
+    const made = new Map(layers.map(({ gzipDigest, tarDigest }) => [gzipDigest, tarDigest]));
+    const own = new Set<string>([...generated.keys(), ...made.keys()]);
     const image: ImageToVerify = {
       ...{ root, access, platforms: [platform] },
       owns: digest => own.has(digest),
+      // An environment may have gigabytes, which would be unpacked for each builder.
+      made: digest => made.get(digest),
       // No registry has what was written for it.
       documents: {
         manifest: async (of, digest, mediaType) =>
