@@ -32,6 +32,12 @@ test('each page leads to the documentation that the operator names', async () =>
   }
 });
 
+test('a server without accounts asks for a token alone, and says how to make one', async () => {
+  const text = await (await sluice.fetch('/view/login', asBrowser)).text();
+  assert.doesNotMatch(text, /name="password"/);
+  assert.match(text, /sluice token add --user EMAIL/);
+});
+
 test('a page loads its own files only, and a browser keeps them for good', async () => {
   const response = await sluice.fetch('/', asBrowser);
   assert.equal(response.status, 200);

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { Fault } from '../../foundation/fault.ts';
+import type { Accounts } from '../../hosted/accounts/index.ts';
 import { faultHeaders } from '../../http/index.ts';
 import { readFormBody } from '../frame/form-body.ts';
 import { type Html, html } from '../frame/html.ts';
@@ -10,6 +11,10 @@ import type { BrowserLogin } from './sessions.ts';
 const mostOfName = 200;
 const toQuery = z.object({ to: z.string().max(2000).optional() });
 
+export interface LoginDeps extends ViewerDeps {
+  readonly accounts: Accounts;
+}
+
 /** Pages where a person logs in and out. */
 export const loginRoutes = [
   pageRoute({
@@ -17,19 +22,21 @@ export const loginRoutes = [
     path: '/view/login',
     access: 'unchecked',
     query: toQuery,
-    run: ({ query }) => loginPage(localAddress(query.to)),
+    run: ({ query }, { accounts }: LoginDeps) =>
+      loginPage(localAddress(query.to), accounts.size > 0),
   }),
   pageRoute({
     method: 'post',
     path: '/view/login',
     access: 'unchecked',
-    async run({ ctx }, deps: ViewerDeps) {
-      const { sessions, cookie } = deps;
+    async run({ ctx }, deps: LoginDeps) {
+      const { sessions, cookie, accounts } = deps;
       const form = await readFormBody(ctx.req);
       const to = localAddress(form.get('to') ?? undefined);
       const login = loginIn(form);
       const name = form.get('name')?.trim().slice(0, mostOfName);
-      const refused = (problem: string, status: number) => loginPage(to, { problem, status, name });
+      const refused = (problem: string, status: number) =>
+        loginPage(to, accounts.size > 0, { problem, status, name });
       if (!login) return refused('Enter a name and a password, or an access token.', 400);
       const old = cookie.read(ctx.req);
       delete ctx.req.headers.cookie;
@@ -90,7 +97,7 @@ interface Refusal {
   readonly name: string | undefined;
 }
 
-function loginPage(to: string, refusal?: Refusal): Page {
+function loginPage(to: string, hasAccounts: boolean, refusal?: Refusal): Page {
   const form = (title: string, fields: Html) => html`<section class="card">
 <h2>${title}</h2>
 <form method="post" action="/view/login">
@@ -105,17 +112,21 @@ ${fields}
     content: html`<h1>Log in</h1>
 ${refusal && html`<p class="failure" role="alert">${refusal.problem}</p>`}
 <div class="cards">
-${form(
-  'With an account of this server',
-  html`<label for="name">Name</label>
+${
+  hasAccounts &&
+  form(
+    'With an account of this server',
+    html`<label for="name">Name</label>
 <input id="name" name="name" value="${refusal?.name}" autocomplete="username" maxlength="${mostOfName}" required>
 <label for="password">Password</label>
 <input id="password" name="password" type="password" autocomplete="current-password" required>`,
-)}
+  )
+}
 ${form(
   'With an access token',
   html`<label for="token">Access token of a workflow platform</label>
-<input id="token" name="token" type="password" autocomplete="off" required>
+${!hasAccounts && html`<p class="hint" id="token-hint">On a server of your own, <code>sluice user add EMAIL</code> and then <code>sluice token add --user EMAIL --name browser</code> make one.</p>`}
+<input id="token"${!hasAccounts && html` aria-describedby="token-hint"`} name="token" type="password" autocomplete="off" required>
 <label for="platform">Address of the platform</label>
 <p class="hint" id="platform-hint">Leave it empty for the platform of this server.</p>
 <input id="platform" name="platform" type="url" aria-describedby="platform-hint" maxlength="500">`,
