@@ -19,6 +19,7 @@ export {
   type ManifestName,
   type Submission,
   type SubmittedLayer,
+  type WantedScan,
 } from './container-request.ts';
 export { createDryRun, type DryRun, type Forecast } from './dry-run.ts';
 export {

@@ -5,6 +5,12 @@ export { countAll, type FindingsPage, type FindingsQuery, findingOrders } from '
 export { type AdapterSettings, createHarborAdapter } from './harbor-adapter.ts';
 export { findScannerProgram } from './programs/find-program.ts';
 export { createScannerProgram, type ProgramSettings } from './programs/scanner-program.ts';
+export {
+  acceptedLevels,
+  mustScan,
+  type ScanPolicy,
+  scanToPass,
+} from './scan-policy.ts';
 export type { ScanReferrers } from './scan-referrers.ts';
 export type { Scanner } from './scanner.ts';
 export { createScans, type Scan, type Scans } from './scans.ts';

@@ -13,7 +13,7 @@ import {
   type PulledImage,
   StillBuilding,
 } from '../pull/index.ts';
-import type { ContainerRequest } from '../request/index.ts';
+import type { ContainerRequest, WantedScan } from '../request/index.ts';
 import type { ScanRow, ScanStore } from '../storage/rows/index.ts';
 import type { BilledImages } from './billed-image.ts';
 import { writeSarif } from './documents/write-sarif.ts';
@@ -44,10 +44,10 @@ export interface Scans {
   /** The same documents, as referrers of the scanned image. */
   readonly referrers: ScanReferrers;
   /**
-   * Lets the image of a request pass that requires a scan, and waits a while for that scan. Throws {@link StillBuilding} while it
+   * Lets an image pass that must pass a scan, and waits a while for that scan. Throws {@link StillBuilding} while it
    * runs, and another `Fault` for an image that must not be pulled.
    */
-  admit(request: ContainerRequest): Promise<void>;
+  admit(wanted: WantedScan): Promise<void>;
   /** Returns why an image must not be pulled; undefined for one that may. */
   refusalOf(scan: Scan, levels: readonly string[]): string | undefined;
   /** Address of the page of a scan. */
@@ -341,8 +341,7 @@ export function createScans(deps: ScansDeps): Scans {
 
     get,
 
-    async admit({ scan: wanted }) {
-      if (wanted?.mode !== 'required') return;
+    async admit(wanted) {
       const job = running.get(wanted.id);
       if (job) {
         const ended = new AbortController();

@@ -123,6 +123,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
     ...building,
     gate: accessGate,
     freezesAll,
+    scanPolicy: config.scans,
     identify,
     requireAdministrator,
     maxBodyBytes,

@@ -5,7 +5,8 @@ import { pino } from 'pino';
 import { scanWish } from '../../src/http/api/container/scan-wish.ts';
 import { documentOf } from '../../src/oci/index.ts';
 import type { PulledImage } from '../../src/pull/index.ts';
-import type { ContainerRequest } from '../../src/request/index.ts';
+import type { ContainerRequest, Submission } from '../../src/request/index.ts';
+import { type ScanPolicy, scanToPass } from '../../src/scans/scan-policy.ts';
 import type { Scanner } from '../../src/scans/scanner.ts';
 import { createScans } from '../../src/scans/scans.ts';
 import type { ScanRow, ScanStore } from '../../src/storage/rows/index.ts';
@@ -110,11 +111,50 @@ suite('the queue of scans', () => {
   });
 
   test('is not for images that the server freezes although the request does not say so', () => {
-    assert.throws(() => scanWish({ scanMode: 'required' }, true, true), /cannot be honoured/);
-    const { submission, warnings } = scanWish({ scanMode: 'async' }, true, true);
+    const policy: ScanPolicy = { required: 'off', levels: [] };
+    const rules = { scans: {}, scanPolicy: policy, freezesAll: true };
+    const served = { ...rules, freezesAll: false };
+    const required = { scanMode: 'required' } as const;
+    assert.throws(() => scanWish(required, rules, undefined), /cannot be honoured/);
+    const { submission, warnings } = scanWish({ scanMode: 'async' }, rules, undefined);
     assert.equal(submission.scanMode, undefined);
     assert.equal(warnings.length, 1);
-    assert.equal(scanWish({ scanMode: 'required' }, true).submission.scanMode, 'required');
+    assert.equal(scanWish(required, served, undefined).submission.scanMode, 'required');
+  });
+
+  test('no request goes round a scan that the operator requires', () => {
+    const policy: ScanPolicy = { required: 'anonymous', levels: ['LOW', 'MEDIUM'] };
+    const rules = { scans: {}, scanPolicy: policy, freezesAll: false };
+    const wish = (submission: Submission, user?: string) => scanWish(submission, rules, user);
+    for (const scanMode of ['none', 'async', undefined] as const) {
+      const { submission, warnings } = wish({ scanMode });
+      assert.equal(submission.scanMode, 'required');
+      assert.deepEqual(submission.scanLevels, ['LOW', 'MEDIUM']);
+      assert.match(warnings.join(), /requires a security scan.*accepted: LOW, MEDIUM/);
+    }
+    const own = wish({ scanMode: 'required', scanLevels: ['HIGH', 'LOW'] });
+    assert.deepEqual(own.submission.scanLevels, ['LOW']);
+    assert.match(own.warnings.join(), /accepted: LOW\)/);
+    assert.deepEqual(wish({ scanMode: 'required', scanLevels: ['LOW'] }).warnings, []);
+    for (const copied of [{ freeze: true }, { mirror: true }]) {
+      assert.throws(() => wish(copied), /callers without a login.*or log in/);
+      assert.deepEqual(wish(copied, 'one').warnings, []);
+    }
+    assert.equal(wish({ scanMode: 'none' }, 'one').submission.scanMode, 'none');
+  });
+
+  test('names from before the operator required a scan are refused, and those with a scan are judged by it', () => {
+    const caller = { address: '' };
+    const off: ScanPolicy = { required: 'off', levels: [] };
+    const all: ScanPolicy = { required: 'all', levels: ['LOW'] };
+    assert.equal(scanToPass(off, { caller, scan: undefined }), undefined);
+    assert.throws(() => scanToPass(all, { caller, scan: undefined }), /request it again/);
+    const scan = { id: 'sc-1', mode: 'async', levels: [] } as const;
+    assert.equal(scanToPass(off, { caller, scan }), undefined);
+    assert.deepEqual(scanToPass(all, { caller, scan }), {
+      ...scan,
+      ...{ mode: 'required', levels: ['LOW'] },
+    });
   });
 
   test('the log has no line that a scanner made up', async () => {

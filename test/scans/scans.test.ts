@@ -417,6 +417,33 @@ suite('scans', () => {
     assert.equal((await sluice.fetch(`/v1alpha1/scans/${asked.scanId}`)).status, 501);
   });
 
+  test('an operator who requires scans: every image has passed one, whatever its request says', async () => {
+    const { data, port } = sluice;
+    const before = await ask({});
+    await sluice.stop();
+    const scans = { ...config().scans, required: 'anonymous', levels: ['LOW'] };
+    sluice = await startSluice({ data, port, config: { ...config(), scans } });
+    const old = await pull(before);
+    assert.equal(old.status, 403);
+    assert.match(await old.text(), /scans\.required.*request it again/);
+    adapter.found = [low, high];
+    const asked = await ask({ scanMode: 'none' });
+    assert.match(JSON.stringify(asked), /This server requires a security scan.*accepted: LOW/);
+    await finished(asked.scanId);
+    const refused = await pull(asked);
+    assert.equal(refused.status, 403);
+    assert.match(await refused.text(), /severity: HIGH \(scan: http.*\/view\/scans\/sc-/);
+    assert.match(String((await statusOf(asked)).reason), /HIGH$/);
+    adapter.found = [low];
+    adapter.database = 'another one';
+    const passed = await ask({});
+    await finished(passed.scanId);
+    assert.equal((await pull(passed)).status, 200);
+    await assert.rejects(ask({ freeze: true }), /'freeze' and 'mirror' are refused/);
+    await sluice.stop();
+    sluice = await startSluice({ data, port, config: config() });
+  });
+
   test('a scanner that hangs or drips is left in time, and one caller has a share of the queue', async () => {
     const { data, port } = sluice;
     await sluice.stop();

@@ -26,5 +26,6 @@ export {
   placeText,
 } from './container/live-name-routes.ts';
 export { requireScans, type ScanRoutesDeps } from './container/scan-routes.ts';
+export { type ScanRules, scanWish } from './container/scan-wish.ts';
 export { jsonApi, jsonApiDocument } from './json-api.ts';
 export { isAccepted, type ValidateDeps } from './validate-credentials.ts';

@@ -2,7 +2,13 @@ import type { ParameterizedContext } from 'koa';
 import { orderedChannels, readChannel } from '../../builds/plan/index.ts';
 import type { PackageSearch } from '../../conda/index.ts';
 import { Fault } from '../../foundation/fault.ts';
-import { type AcceptRequestDeps, type ApiBasis, acceptRequest } from '../../http/api/index.ts';
+import {
+  type AcceptRequestDeps,
+  type ApiBasis,
+  acceptRequest,
+  type ScanRules,
+  scanWish,
+} from '../../http/api/index.ts';
 import {
   clientSignal,
   faultOf,
@@ -23,7 +29,10 @@ import {
 import { type AskForm, channelsIn, type FormProblem, isEmptyForm, problemOf } from './ask-form.ts';
 import type { Found, PlanView } from './ask-results.ts';
 
-export interface AskDeps extends AcceptRequestDeps, Pick<ApiBasis, 'gate' | 'limiter' | 'rates'> {
+export interface AskDeps
+  extends AcceptRequestDeps,
+    Pick<ApiBasis, 'gate' | 'limiter' | 'rates'>,
+    Pick<ScanRules, 'scanPolicy' | 'freezesAll'> {
   readonly dryRun: DryRun;
   readonly packageSearch: PackageSearch;
   readonly projectSearch: ProjectSearch;
@@ -48,7 +57,7 @@ const shortestSearch = 2;
 export async function planOf(form: AskForm, asking: Asking, deps: AskDeps): Promise<PlanView> {
   if (isEmptyForm(form)) return { kind: 'empty' };
   try {
-    const submission = submissionOf(form);
+    const { submission } = scanWish(submissionOf(form), deps, asking.caller.user);
     admit(submission, asking.caller, deps);
     const forecast = await preview(asking, deps, signal =>
       deps.dryRun(submission, 'v1alpha2', asking.caller, signal),
@@ -62,14 +71,17 @@ export async function planOf(form: AskForm, asking: Asking, deps: AskDeps): Prom
 
 /** Makes the request of a form, as the JSON API does. Throws a `Fault`. */
 export async function askFor(form: AskForm, { ctx, caller }: Asking, deps: AskDeps) {
-  const submission = submissionOf(form);
+  const { submission, warnings } = scanWish(submissionOf(form), deps, caller.user);
   admit(submission, caller, deps);
   return limited(
     deps.limiter,
     rateFor(deps.rates, caller, caller.address),
     headers => ctx.set(headers),
-    (left): Promise<Accepted> =>
-      acceptRequest({ ctx, body: submission, caller, left }, 'v1alpha2', deps),
+    async (left): Promise<Accepted> => {
+      const asked = { ctx, body: submission, caller, left };
+      const accepted = await acceptRequest(asked, 'v1alpha2', deps);
+      return { ...accepted, warnings: [...warnings, ...accepted.warnings] };
+    },
   );
 }
 

@@ -245,13 +245,13 @@ export function createContainers(
   // Every use of a served image passes here: pulls, builds that begin with it, its inspection.
   const findImage: ImageFinder = async request => {
     const image = await findUnscanned(request);
-    if (request.scan?.mode === 'required') await requireScan(scans, request);
+    await requireScan(scans, config.scans, request);
     return image;
   };
   // A request that begins with a served name is a use of that image too.
   const findUsable: FindServed = async reference => {
     const request = await findServed(reference);
-    if (request?.scan?.mode === 'required') await requireScan(scans, request);
+    if (request) await requireScan(scans, config.scans, request);
     return request;
   };
   const findByServedName = createFindServedBase({ findServed, findImage, documents });

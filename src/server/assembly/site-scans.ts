@@ -10,7 +10,9 @@ import {
   createScannerProgram,
   createScans,
   type Scanner,
+  type ScanPolicy,
   type Scans,
+  scanToPass,
 } from '../../scans/index.ts';
 import { configuredScanner, scanFolder } from '../config/read/index.ts';
 import type { RegistryAccess } from './registry-clients.ts';
@@ -65,12 +67,18 @@ function ownProxies(): Readonly<Record<string, string>> {
   return Object.fromEntries(names.map(name => [name, process.env[name] ?? '']));
 }
 
-/** Lets the image of a request pass that requires a scan. Throws a `Fault` for others, also if the scanner was removed since. */
+/**
+ * Lets the image of a request pass that must pass no scan, or has passed it. Throws a `Fault` for others, also if the scanner was removed
+ * since.
+ */
 export async function requireScan(
   scans: Scans | undefined,
+  policy: ScanPolicy,
   request: ContainerRequest,
 ): Promise<void> {
-  if (scans) return scans.admit(request);
+  const wanted = scanToPass(policy, request);
+  if (!wanted) return;
+  if (scans) return scans.admit(wanted);
   throw new Fault(
     'denied',
     'This image was requested with a security scan, and this server no longer scans images: request it again without scanMode',

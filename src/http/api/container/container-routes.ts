@@ -15,7 +15,7 @@ import {
   isToBeMade,
   type Submission,
 } from '../../../request/index.ts';
-import type { Scans } from '../../../scans/index.ts';
+import { type ScanPolicy, type Scans, scanToPass } from '../../../scans/index.ts';
 import type { DiskSpace } from '../../../storage/directory/index.ts';
 import type { UsageStore } from '../../../storage/rows/index.ts';
 import type { NoteBuild } from '../../callers/audit-notes.ts';
@@ -81,10 +81,9 @@ export interface ContainerDeps extends AcceptRequestDeps, EndRequestDeps {
   readonly builds: Builds;
   /** Address of the page of a build. */
   readonly pageUrlOf: (buildId: string) => string;
-  /** Undefined on a server without a scanner. */
-  readonly scans: Scans | undefined;
   /** True where images are frozen although their requests do not say so. */
   readonly freezesAll: boolean;
+  readonly scanPolicy: ScanPolicy;
 }
 
 const tag = 'Containers';
@@ -166,11 +165,11 @@ export const containerRoutes = [
     params: { token },
     responses: ok(containerStatusSchema, 'The state', containerExample.status),
     faults: ['not-found'],
-    async run({ params }, { builds, pageUrlOf, tokens, scans }: ContainerDeps) {
+    async run({ params }, { builds, pageUrlOf, tokens, scans, scanPolicy }: ContainerDeps) {
       if (isDryRunId(params.token)) throw dryRunHasNoStatus();
       const request = await tokens.get(params.token);
       const status = await containerStatus(builds, pageUrlOf, request);
-      return withScan(status, request, scans);
+      return withScan(status, request, scans, scanPolicy);
     },
   }),
   apiRoute({
@@ -217,11 +216,7 @@ function ifUnknown(error: unknown): undefined {
 async function createRequest(call: RequestCall, version: ApiVersion, deps: ContainerDeps) {
   const { body, caller } = call;
   deps.gate.serve(body, caller);
-  const { submission, warnings: ofScan } = scanWish(
-    body,
-    deps.scans !== undefined,
-    deps.freezesAll,
-  );
+  const { submission, warnings: ofScan } = scanWish(body, deps, caller.user);
   const warnings = [...call.warnings, ...ofScan];
   if (submission.dryRun) {
     const forecast = await deps.dryRun(submission, version, caller, clientSignal(call.ctx.res));
@@ -235,10 +230,6 @@ async function createRequest(call: RequestCall, version: ApiVersion, deps: Conta
   const response = containerResponse(accepted, version, submission.freeze, warnings);
   const { scan } = accepted.request;
   if (!scan || !deps.scans) return response;
-  await deps.scans.begin(accepted.request);
-  const { containerPlatform, containerImage } = submission;
-  const arch = countedArchitecture(containerPlatform, containerImage === undefined);
-  deps.usage.add('scans', dayOf(Date.now()), caller.org, arch);
   const { succeeded: _, ...undecided } = response as typeof response & { succeeded?: boolean };
   // A client that reads this field does not ask for the status, which has the result of the scan.
   const scanned = scan.mode === 'required' ? undecided : response;
@@ -296,13 +287,15 @@ type Status = Awaited<ReturnType<typeof containerStatus>>;
 /** Adds the scan to the status of a request. Source: reference service, status of a container request. */
 async function withScan(
   status: Status,
-  { scan: wanted }: ContainerRequest,
+  request: ContainerRequest,
   scans: Scans | undefined,
+  policy: ScanPolicy,
 ) {
-  if (!wanted) return status;
-  const about = { ...status, scanId: wanted.id };
+  if (!request.scan) return status;
+  const about = { ...status, scanId: request.scan.id };
   const isMade = status.status === 'DONE' && status.succeeded === true;
-  if (!isMade || wanted.mode !== 'required') return about;
+  const wanted = isMade ? scanToPass(policy, request) : undefined;
+  if (!wanted) return about;
   if (!scans) return { ...about, succeeded: false, reason: 'This server no longer scans images' };
   const scan = await scans.get(wanted.id);
   const detailsUri = scans.pageUrlOf(wanted.id);
@@ -319,6 +312,8 @@ async function withScan(
 }
 
 export interface AcceptRequestDeps {
+  /** Undefined on a server without a scanner. */
+  readonly scans: Scans | undefined;
   readonly accept: Accept;
   /** Limits new builds, separately from requests. */
   readonly buildLimiter: Limiter;
@@ -341,12 +336,14 @@ interface RequestCall {
 // Approximate size of a request in the database.
 const rowBytes = 4096;
 
-/** Accepts a container request, and counts the build that it begins. Throws a `Fault`. */
+/** Accepts a container request, begins its scan, and counts the build that it begins. Throws a `Fault`. */
 export async function acceptRequest(
   { ctx, body, caller, left }: Omit<RequestCall, 'warnings'>,
   version: ApiVersion,
-  { accept, buildLimiter, buildRates, usage, space, noteBuild }: AcceptRequestDeps,
+  { accept, buildLimiter, buildRates, usage, space, noteBuild, scans }: AcceptRequestDeps,
 ): Promise<Accepted> {
+  const { containerPlatform, containerImage, mirror } = body;
+  const arch = countedArchitecture(containerPlatform, containerImage === undefined);
   const onBuild = () => {
     const limit = rateFor(buildRates, caller, caller.address);
     const builds = limit && buildLimiter.take(limit.key, limit.rate, limit.advice);
@@ -354,8 +351,6 @@ export async function acceptRequest(
     if (builds && builds.remaining < (left?.remaining ?? Number.POSITIVE_INFINITY)) {
       ctx.set(limitHeaders(builds));
     }
-    const { containerPlatform, containerImage, mirror } = body;
-    const arch = countedArchitecture(containerPlatform, containerImage === undefined);
     usage.add(mirror ? 'mirrors' : 'builds', dayOf(Date.now()), caller.org, arch);
     return () => limit && buildLimiter.giveBack(limit.key, limit.rate);
   };
@@ -372,6 +367,10 @@ export async function acceptRequest(
   try {
     const accepted = await accept(body, version, caller, noteBegin, clientSignal(ctx.res));
     if (begins) noteBuild(ctx.req, accepted.request);
+    if (accepted.request.scan && scans) {
+      await scans.begin(accepted.request);
+      usage.add('scans', dayOf(Date.now()), caller.org, arch);
+    }
     return accepted;
   } catch (error) {
     if (begins) noteBuild(ctx.req);

@@ -1,27 +1,38 @@
 import { Fault } from '../../../foundation/fault.ts';
 import type { Submission } from '../../../request/index.ts';
+import { acceptedLevels, mustScan, type ScanPolicy } from '../../../scans/index.ts';
 
 const noScan = 'this server does not scan images';
+const notServed =
+  'this server scans the images that it serves, and does not serve frozen images and copies';
+
+/** What a server does about scans. */
+export interface ScanRules {
+  /** Undefined where the operator has set no scanner. */
+  readonly scans: object | undefined;
+  readonly scanPolicy: ScanPolicy;
+  /** True where images are frozen although their requests do not say so. */
+  readonly freezesAll: boolean;
+}
 
 /**
  * Returns a submission as this server can honour its `scanMode`, with warnings about what it cannot. Throws a `Fault` for a scan that
  * the caller relies on.
  *
- * @param canScan true where the operator has set a scanner
- * @param freezesAll true where images are frozen although their requests do not say so
+ * @param user the caller; undefined for one without a login
  */
 export function scanWish(
   submission: Submission,
-  canScan: boolean,
-  freezesAll = false,
+  { scans, scanPolicy, freezesAll }: ScanRules,
+  user: string | undefined,
 ): { readonly submission: Submission; readonly warnings: readonly string[] } {
   const { scanMode, scanLevels, freeze, mirror, ...rest } = submission;
   const without = { ...rest, freeze, mirror };
   const isCopied = freeze === true || mirror === true || freezesAll;
+  if (mustScan(scanPolicy, user)) return withRequiredScan(submission, scanPolicy, isCopied);
+  const canScan = scans !== undefined;
   if (canScan && !isCopied) return { submission, warnings: [] };
-  const why = canScan
-    ? 'this server scans the images that it serves, and does not serve frozen images and copies'
-    : noScan;
+  const why = canScan ? notServed : noScan;
   if (scanMode === 'required') {
     throw new Fault(
       'bad-request',
@@ -34,4 +45,29 @@ export function scanWish(
     ...(scanLevels?.length ? ['scanLevels'] : []),
   ];
   return { submission: without, warnings: ignored.map(name => `'${name}' is ignored: ${why}`) };
+}
+
+/** Returns a submission with the scan that the operator requires of its caller. */
+function withRequiredScan(submission: Submission, policy: ScanPolicy, isCopied: boolean) {
+  if (isCopied) {
+    const who = policy.required === 'all' ? 'all callers' : 'callers without a login';
+    throw new Fault(
+      'bad-request',
+      `'freeze' and 'mirror' are refused: this server requires a security scan of the images of ${who}, and cannot hold back pulls of frozen images and copies. Leave the field out${policy.required === 'all' ? '' : ', or log in'}`,
+      { phase: 'request' },
+    );
+  }
+  const { scanMode, scanLevels } = submission;
+  const own = scanMode === 'required' ? (scanLevels ?? []) : undefined;
+  const levels = acceptedLevels(policy, own);
+  const accepted = levels.length === 0 ? 'none is accepted' : `accepted: ${levels.join(', ')}`;
+  const isAsked = own !== undefined && own.length === levels.length;
+  return {
+    submission: { ...submission, scanMode: 'required' as const, scanLevels: levels },
+    warnings: isAsked
+      ? []
+      : [
+          `This server requires a security scan: pulls wait for it, and are refused if it finds other severities (${accepted})`,
+        ],
+  };
 }

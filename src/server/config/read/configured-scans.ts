@@ -19,9 +19,16 @@ export type ConfiguredScanner =
  * @param path `PATH`, where a program without a folder is searched
  */
 export function configuredScanner(
-  { scans, data }: Pick<Config, 'scans' | 'data'>,
+  { scans, data, tokens, access }: Pick<Config, 'scans' | 'data' | 'tokens' | 'access'>,
   path = process.env.PATH ?? '',
 ): ConfiguredScanner | undefined {
+  if (scans.required !== 'off' && (tokens.onlyFrozen !== 'off' || access.pulls === 'off')) {
+    const other =
+      access.pulls === 'off' ? 'access.pulls: off' : `tokens.onlyFrozen: ${tokens.onlyFrozen}`;
+    throw new ConfigError(
+      `scans.required and ${other} exclude each other: the server cannot hold back pulls of frozen images. Remove one of them`,
+    );
+  }
   const { adapter, program, authorization, allowPrivateAddress } = scans;
   const ca = scans.ca === undefined ? undefined : readAuthority('scans', scans.ca);
   if (adapter !== undefined && program !== undefined) {
@@ -32,7 +39,12 @@ export function configuredScanner(
   if (adapter !== undefined) {
     return { adapter: { address: new URL(adapter), authorization, allowPrivateAddress, ca } };
   }
-  if (program === undefined) return undefined;
+  if (program === undefined) {
+    if (scans.required === 'off') return undefined;
+    throw new ConfigError(
+      'scans.required is set and there is no scanner, so no image could be served: set scans.program or scans.adapter',
+    );
+  }
   const found = findScannerProgram(program, path);
   if (!found) {
     throw new ConfigError(

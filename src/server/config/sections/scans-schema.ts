@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { count, duration, flag, size, timer } from '../units.ts';
+import { severities } from '../../../scans/vulnerability.ts';
+import { count, duration, flag, list, size, timer, withWords } from '../units.ts';
 
 /** Scans of images for known vulnerabilities. */
 export const scans = z.strictObject({
@@ -53,6 +54,17 @@ export const scans = z.strictObject({
   allowPrivateAddress: flag
     .default(false)
     .describe('Allow the adapter to be at a loopback, private or link-local address'),
+  required: withWords(z.enum(['off', 'anonymous', 'all']))
+    .default('off')
+    .describe(
+      'Whose images are served only after a scan that found nothing outside of `levels`, whatever their requests say. `anonymous`: those of callers without a login. `all`: those of all callers. Frozen images and copies are refused for them',
+    ),
+  levels: list
+    .pipe(z.array(z.enum(severities, `expected some of ${severities.join(', ')}`)))
+    .prefault([])
+    .describe(
+      'Severities that scans may find where `required` is set. `scanLevels` of a request can only take some away. Default: none',
+    ),
   timeout: timer.prefault('15m').describe('Timeout for the scan of one image'),
   concurrent: count.min(1).max(100).default(2).describe('Maximum number of scans at once'),
   maxWaiting: count
