@@ -20,7 +20,7 @@ import { writeSarif } from './documents/write-sarif.ts';
 import { writeSpdx } from './documents/write-spdx.ts';
 import { chooseFindings, countAll, type FindingsPage, type FindingsQuery } from './findings.ts';
 import type { FoundInImage } from './found-in-image.ts';
-import { packDetails, unpackDetails } from './scan-details.ts';
+import { packDetails, packReport, unpackDetails, unpackReport } from './scan-details.ts';
 import { createScanReferrers, type ScanReferrers } from './scan-referrers.ts';
 import { outside, reportOf, type ScanReport } from './scan-report.ts';
 import type { Scanner } from './scanner.ts';
@@ -86,7 +86,7 @@ export interface ScanLimits {
 
 interface Packed {
   /** See {@link packDetails}. */
-  readonly details: string;
+  readonly details: Buffer;
 }
 
 interface RunningScan {
@@ -196,7 +196,7 @@ export function createScans(deps: ScansDeps): Scans {
     if (known !== undefined) {
       note('The result of an earlier scan is used');
       // It keeps its age: a scan that used it is not shared again.
-      return { ...about, sameness: undefined, report: known.report, detailsOf: known.id };
+      return { ...about, sameness: undefined, report: null, detailsOf: known.id };
     }
     // The time of a scan begins with its turn.
     const work = (shared: AbortSignal) =>
@@ -205,7 +205,7 @@ export function createScans(deps: ScansDeps): Scans {
         { key: keyOf(request), signal: shared },
       );
     const { details, ...report } = await flights.run(work, { key: sameness, signal });
-    return { ...about, sameness, report: JSON.stringify(report), details };
+    return { ...about, sameness, report: await packReport(report), details };
   };
 
   const run = async (id: string, request: ContainerRequest): Promise<void> => {
@@ -240,7 +240,7 @@ export function createScans(deps: ScansDeps): Scans {
     const isRunning = running.has(id);
     const row = await store.find(id);
     if (!row) throw unknown(id);
-    const scan = scanOf(row);
+    const scan = await scanOf(row);
     if (row.finishedAt !== null) return { scan, isFinal: true };
     if (isRunning) return { scan, isFinal: false };
     // Without its work, it never ends.
@@ -422,8 +422,8 @@ function partsOf({ root }: PulledImage) {
   }));
 }
 
-function scanOf({ report, ...row }: ScanRow): Scan {
-  return { ...row, report: report === null ? undefined : (JSON.parse(report) as ScanReport) };
+async function scanOf({ report, ...row }: ScanRow): Promise<Scan> {
+  return { ...row, report: report === null ? undefined : await unpackReport(report) };
 }
 
 function unknown(id: string): Fault {

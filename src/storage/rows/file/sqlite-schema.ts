@@ -372,8 +372,8 @@ const firstSchema = `
     finished_at INTEGER,
     succeeded INTEGER,
     reason TEXT,
-    report TEXT,
-    details TEXT,
+    report BLOB,
+    details BLOB,
     details_of TEXT,
     log TEXT NOT NULL DEFAULT ''
   ) WITHOUT ROWID;

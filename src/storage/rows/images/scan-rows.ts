@@ -13,8 +13,8 @@ export interface ScanRow {
   readonly succeeded: boolean | null;
   /** Why it failed. */
   readonly reason: string | null;
-  /** What was found, as JSON. */
-  readonly report: string | null;
+  /** What was found, packed. */
+  readonly report: Buffer | null;
   readonly log: string;
 }
 
@@ -26,22 +26,22 @@ export interface ScanOutcome
   readonly succeeded: boolean;
   readonly finishedAt: number;
   /** All that was found, packed. Default: none. */
-  readonly details?: string | undefined;
-  /** Id of the scan whose details are those of this one. Default: it has its own. */
+  readonly details?: Buffer | undefined;
+  /** Id of the scan whose report and details are those of this one: it has none of its own. Default: it has its own. */
   readonly detailsOf?: string | undefined;
 }
 
 /** The result of a scan, for others of the same image. */
 export interface SharedResult {
   readonly id: string;
-  readonly report: string;
+  readonly report: Buffer;
 }
 
 export interface ScanStore {
   add(scan: Pick<ScanRow, 'id' | 'image' | 'createdAt'>): Promise<void>;
   find(id: string): Promise<ScanRow | undefined>;
   /** Returns the packed details of a scan; undefined for one without. */
-  details(id: string): Promise<string | undefined>;
+  details(id: string): Promise<Buffer | undefined>;
   /** Returns the newest result of what is the same, in a span of time: a clock that was wrong may have dated others later. */
   sharedResult(sameness: string, since: number, until: number): Promise<SharedResult | undefined>;
   /** Ends a scan. The first end counts. */
@@ -56,13 +56,15 @@ export function createScanStore(database: RowDatabase): ScanStore {
   );
   const find = database.sql<Omit<ScanRow, 'succeeded'> & { readonly succeeded: number | null }>(
     `SELECT id, image, created_at AS createdAt, started_at AS startedAt, finished_at AS finishedAt,
-     succeeded, reason, report, log FROM scans WHERE id = ?`,
+     succeeded, reason, log,
+     COALESCE(report, (SELECT origin.report FROM scans AS origin WHERE origin.id = scans.details_of)) AS report
+     FROM scans WHERE id = ?`,
   );
   const details = database
     .sql(
       'SELECT details FROM scans WHERE id = (SELECT COALESCE(details_of, id) FROM scans WHERE id = ?)',
     )
-    .pluck<string | null>();
+    .pluck<Buffer | null>();
   const shared = database.sql<SharedResult>(
     `SELECT id, report FROM scans WHERE sameness = ? AND succeeded = 1 AND finished_at BETWEEN ? AND ?
      ORDER BY finished_at DESC LIMIT 1`,

@@ -313,8 +313,8 @@ const tables = `
     finished_at BIGINT,
     succeeded BIGINT,
     reason TEXT COLLATE "C",
-    report TEXT COLLATE "C",
-    details TEXT COLLATE "C",
+    report BYTEA,
+    details BYTEA,
     details_of TEXT COLLATE "C",
     log TEXT COLLATE "C" NOT NULL DEFAULT ''
   );
