@@ -221,6 +221,29 @@ suite('included images that delete files', { concurrency: 1 }, () => {
     assertApiFault(await ask('base', ['tool']), 400, /'containerIncludes\[0\]': layer 1 of 4/);
   });
 
+  test('a dry run knows layers that were written before', async () => {
+    putImage('base', [fileLayer('base')]);
+    putImage('tool', [fileLayer('deleted'), layerOf({ name: '.wh.deleted' }, { name: 'b' })]);
+    liar.on(`frozen/blobs/uploads/`, (_q, r) =>
+      r.writeHead(202, { location: '/v2/frozen/blobs/uploads/1' }).end(),
+    );
+    const nameFrozen = async (dryRun: boolean) => {
+      const reply = await postJson(`${sluice.url}/v1alpha2/container`, {
+        containerImage: nameOf('base'),
+        containerIncludes: [nameOf('tool')],
+        freeze: true,
+        buildRepository: `${liar.host}/frozen`,
+        dryRun,
+      });
+      assert.equal(reply.status, 200, reply.body.toString());
+      return JSON.parse(reply.body.toString()).targetImage as string;
+    };
+    const expected = await nameFrozen(true);
+    const name = await nameFrozen(false);
+    assert.notEqual(expected, name);
+    assert.equal(await nameFrozen(true), name);
+  });
+
   test('whiteouts that cannot be bounded to their image are refused', async () => {
     putImage('base', []);
     putImage('inside', [layerOf({ name: '.wh.a/b' })]);

@@ -92,7 +92,7 @@ export interface IncludedImagesDeps {
   readonly bases: Pick<BaseResolver, 'resolve'>;
   readonly documents: Pick<Documents, 'manifest' | 'config' | 'collect'>;
   readonly registry: RegistryClient;
-  readonly layers: Pick<LayerIntake, 'takeIncluded'>;
+  readonly layers: Pick<LayerIntake, 'takeIncluded' | 'expectIncluded'>;
   readonly credentialsOf: Identities['credentialsOf'];
   readonly findServed: FindServed;
   readonly rights: Pick<RightWatch, 'note'>;
@@ -307,7 +307,7 @@ export function createIncludedImages(deps: IncludedImagesDeps): IncludedImages {
 
     async list(submission, base, caller) {
       const { images, stacks } = await list(submission, base, caller);
-      return { images, layers: stacks.flat().map(({ layer }) => layer) };
+      return { images, layers: await layers.expectIncluded(stacks) };
     },
 
     async take(submission, base, caller) {

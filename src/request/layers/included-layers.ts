@@ -148,6 +148,16 @@ export function createIncludedLayers(deps: IncludedLayersDeps) {
   };
 
   return {
+    /** Returns the layers of stacks as they were written before, or as their images describe them. Fetches nothing. */
+    async expect(stacks: readonly (readonly IncludedLayer[])[]): Promise<InjectedLayer[]> {
+      const expected: InjectedLayer[] = [];
+      for (const stack of stacks) {
+        const described = stack.map(({ layer }) => layer);
+        expected.push(...((await rewriter.find(described)) ?? described));
+      }
+      return expected;
+    },
+
     /** Takes in stacks of layers, each the layers of an image for one platform. Throws a {@link Fault}. */
     async take(
       stacks: readonly (readonly IncludedLayer[])[],

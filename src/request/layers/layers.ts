@@ -57,6 +57,8 @@ export interface LayerIntake {
     stacks: readonly (readonly IncludedLayer[])[],
     caller: LayerCaller,
   ): Promise<InjectedLayer[]>;
+  /** Returns the layers that {@link takeIncluded} would, as far as they are known without fetching one. */
+  expectIncluded(stacks: readonly (readonly IncludedLayer[])[]): Promise<InjectedLayer[]>;
   /** Takes in a build context, which arrives in the form of a layer. */
   takeContext(context: SubmittedLayer, caller: LayerCaller): Promise<InjectedLayer>;
 }
@@ -280,6 +282,8 @@ export function createLayerIntake({
     },
 
     takeIncluded: (stacks, caller) => included.take(stacks, intakeOf(caller)),
+
+    expectIncluded: included.expect,
 
     takeContext: (context, caller) => takeOne(context, 'buildContext', intakeOf(caller)),
   };
