@@ -29,6 +29,7 @@ import {
 } from '../../../pull/index.ts';
 import { type ContainerRequest, createFindServed } from '../../../request/index.ts';
 import { createTokenReader, type TokenReader } from '../../../request/tokens/index.ts';
+import { mustScan, type ScanPolicy } from '../../../scans/index.ts';
 import { begun } from '../../../storage/content/byte-source.ts';
 import { SlabPool } from '../../../storage/content/index.ts';
 import { readKeyFile } from '../../../storage/directory/index.ts';
@@ -203,7 +204,7 @@ async function openReads(
     graceMs: rightGraceMs,
   });
   const { pulls } = accessRules(config, publicUrl);
-  const tokens = coveredTokens(createTokenReader(rows.requests));
+  const tokens = coveredTokens(createTokenReader(rows.requests), config.scans);
   const ended = endedBuilds(rows.builds);
   const findImage = createImageFinder({
     documents,
@@ -336,15 +337,18 @@ async function openReads(
 }
 
 /** Leaves requests to the leader whose right depends on what only the leader has. */
-function coveredTokens({ get, unrevoked }: TokenReader): TokenReader {
+export function coveredTokens({ get, unrevoked }: TokenReader, policy: ScanPolicy): TokenReader {
   return {
-    get: async token => covered(await get(token)),
-    unrevoked: async token => covered(await unrevoked(token)),
+    get: async token => covered(await get(token), policy),
+    unrevoked: async token => covered(await unrevoked(token), policy),
   };
 }
 
-function covered(request: ContainerRequest): ContainerRequest {
-  if (request.isFrozen) throw new LeaderOnly('the image has another name');
+function covered(request: ContainerRequest, policy: ScanPolicy): ContainerRequest {
+  const { isFrozen, scan, caller } = request;
+  if (isFrozen) throw new LeaderOnly('the image has another name');
+  // The leader is asked for the right of a name with a scan. One from before the setting has none.
+  if (!scan && mustScan(policy, caller.user)) throw new LeaderOnly('it knows the scan');
   return request;
 }
 
