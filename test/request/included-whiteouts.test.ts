@@ -282,6 +282,49 @@ suite('included images that delete files', { concurrency: 1 }, () => {
     assert.ok((await watched.turns()).longestMs < boundMs(100));
   });
 
+  test('a sparse file is included as it is, and refused where its layer is written again', async () => {
+    // One block with a hole before it. Source: GNU tar, PAX format 0.1.
+    const pax = { 'GNU.sparse.map': '512,512', 'GNU.sparse.size': '1024' };
+    const part = { name: 'holes', content: 'x'.repeat(512), pax };
+    const sparse = layerOf(part);
+    putImage('base', []);
+    putImage('alone', [sparse]);
+    assert.deepEqual(await served(await ask('base', ['alone']), 'base'), [digestOf(sparse)]);
+    putImage('beside', [fileLayer('gone'), sparse, layerOf({ name: '.wh.gone' })]);
+    assert.ok((await served(await ask('base', ['beside']), 'base')).includes(digestOf(sparse)));
+    for (const layers of [
+      [layerOf(part, { name: 'gone' }), layerOf({ name: '.wh.gone' })],
+      [fileLayer('gone'), layerOf({ name: '.wh.gone' }, part)],
+    ]) {
+      putImage('tool', layers);
+      const refused = /'containerIncludes': .*has a sparse file, "holes", above or below deleted/;
+      assertApiFault(await ask('base', ['tool']), 400, refused);
+    }
+  });
+
+  test('links and directories at one path replace each other, as with any layers', async () => {
+    const usrBin = layerOf(
+      { name: 'usr/bin/sh', content: 'sh' },
+      { name: 'bin', type: 'symlink', link: 'usr/bin' },
+      { name: 'opt/', type: 'directory' },
+      { name: 'opt/own', content: 'own' },
+    );
+    putImage('base', [usrBin]);
+    const changes = [
+      { name: 'bin/', type: 'directory' as const },
+      { name: 'bin/tool', content: 'tool' },
+      { name: 'opt', type: 'symlink' as const, link: 'elsewhere' },
+    ];
+    // The second one is written again: a link and a directory must stay what they are.
+    putImage('plain', [layerOf(...changes)]);
+    putImage('written', [fileLayer('a'), layerOf({ name: '.wh.a' }, ...changes)]);
+    for (const tag of ['plain', 'written']) {
+      const [base, ...added] = await namesIn(await ask('base', [tag]), 'base');
+      assert.ok(base?.includes('bin'));
+      assert.deepEqual(added.flat(), ['bin/', 'bin/tool=tool', 'opt']);
+    }
+  });
+
   test('layers in zstd and without compression are included in gzip', async () => {
     const layers = [
       layerOf({ name: 'a', content: 'a' }, { name: 'b', content: pattern(400_000, 'b') }),
