@@ -186,6 +186,9 @@ suite('a program that scans images', () => {
         },
       ],
     });
+    const ofBill = { ...report, ArtifactType: 'cyclonedx' };
+    const { packages } = readProgramReport('trivy', { report: ofBill, bill: undefined });
+    assert.equal(packages.length, 2);
     const other = { ...report, ArtifactType: 'filesystem' };
     assert.throws(
       () => readProgramReport('trivy', { report: other, bill: undefined }),
