@@ -150,7 +150,10 @@ suite('the search for packages', () => {
       sluiceCommand(['search', ...args], { SLUICE_SERVER: sluice.url });
     const found = await run('SamTools', '--channel', 'bioconda');
     assert.match(found.stdout, /^samtools +1\.20 +bioconda +Tools for alignments/m, found.stderr);
-    assert.match(found.stdout, /^pip:samtools +3\.0 +PyPI +no wheel for Linux: a builder makes one$/m);
+    assert.match(
+      found.stdout,
+      /^pip:samtools +3\.0 +PyPI +no wheel for Linux: a builder makes one$/m,
+    );
     const listed = await run('pip:samtools', '--versions');
     assert.match(listed.stdout, /^3\.0 +PyPI +no wheel[^\n]+\n0\.10 +PyPI *\n0\.9 +PyPI *\n$/m);
     const none = await run('pip:nothing-of-this-name', '--versions');
