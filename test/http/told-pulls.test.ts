@@ -109,6 +109,19 @@ test('pulls that arrive while a message is on its way share the next one', async
   site.teller.close();
 });
 
+test('a leader that takes no pulls is not asked again for each of them', async () => {
+  const site = startSite();
+  const { clock, counted, messages, teller } = site;
+  site.site.leader = undefined;
+  for (let n = 0; n < 2000; n += 1) await pull(site, `client ${n}`, 'of a user');
+  assert.ok(messages.length < 5, `${messages.length} messages`);
+  site.site.leader = site.createLeader();
+  clock.now += 1000;
+  await teller.flush();
+  assert.equal(counted.length, 2000);
+  teller.close();
+});
+
 test('without a leader, a replica limits by itself for a minute, and the next leader counts', async () => {
   const site = startSite();
   const { clock, counted, hosted, teller } = site;

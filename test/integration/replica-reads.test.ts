@@ -269,6 +269,7 @@ suite('reads of a replica that follows', () => {
     }
     await follows.stop();
     await leads.stop();
+    assert.deepEqual([follows.process.exitCode, leads.process.exitCode], [0, 0]);
     const counted = async (subject: string): Promise<number> => {
       const found = await database.query('SELECT count FROM pulls WHERE subject = $1', [subject]);
       return Number(found.rows[0]?.count);

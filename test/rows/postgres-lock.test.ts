@@ -360,6 +360,30 @@ suite('the wait for the lead', () => {
     assert.deepEqual(differences, [40, 0]);
   });
 
+  test('allows reads only while the clock is close to that of the database', async () => {
+    const url = await postgres.createDatabase();
+    await using leader = await connected(url);
+    await leader.query('SELECT pg_advisory_lock(7583190234)');
+    await leader.query('CREATE TABLE sluice_schema (version INTEGER)');
+    await leader.query('INSERT INTO sluice_schema VALUES ($1)', [postgresMigrations.length]);
+    const closing = new AbortController();
+    const heard: boolean[] = [];
+    let minutes = 6;
+    const lock = awaitLead(url, {
+      ...{ onLeader() {}, onNews() {}, onHandOver() {}, onOutage() {}, onWrongClock() {} },
+      onReadable: isReadable => heard.push(isReadable),
+      now: () => Date.now() + minutes * 60_000,
+      signal: closing.signal,
+    });
+    lock.catch(() => {});
+    await eventually('it may not read', () => heard.at(-1) === false);
+    minutes = 0;
+    await eventually('it may read', () => heard.at(-1) === true);
+    minutes = -6;
+    await eventually('it may not read any more', () => heard.at(-1) === false);
+    closing.abort();
+  });
+
   const wait = (url: string) => {
     const outages: (string | undefined)[] = [];
     const closing = new AbortController();

@@ -49,8 +49,9 @@ interface Versions extends Failures {
 
 // The list of a large channel takes half a minute the first time.
 const mostLooks = 60;
-// A search is not held up for summaries.
-const mostLooksForSummaries = 3;
+// A search is not held up for summaries, and not for the index of Python packages.
+const mostLooksForMore = 3;
+const pythonIndex = 'PyPI';
 const pauseMs = 1000;
 
 /** `sluice search`: packages, or the versions of one. */
@@ -85,7 +86,7 @@ async function showPackages(values: Values, name: string): Promise<number> {
   ]);
   const more = found.total - rows.length;
   const { python } = found;
-  if (python) rows.push([python.entry, python.newest, 'PyPI', wheelNote(python)]);
+  if (python) rows.push([python.entry, python.newest, pythonIndex, wheelNote(python)]);
   const head = ['package', 'newest', 'channels', 'summary'];
   print(values, found, rows.length === 0 ? [] : table(head, rows));
   reportFailures(found);
@@ -133,7 +134,8 @@ async function complete<T extends Failures>(
   return withWaitingLine(process.stderr, 'Reading the lists of packages', async () => {
     let found = await look();
     const isPartial = (looks: number) =>
-      found.late.length > 0 || (found.isDescribing && looks < mostLooksForSummaries);
+      found.late.some(name => name !== pythonIndex) ||
+      ((found.isDescribing || found.late.length > 0) && looks < mostLooksForMore);
     for (let looks = 1; isPartial(looks) && looks < mostLooks; looks += 1) {
       await sleep(pauseMs);
       found = await look();

@@ -91,8 +91,9 @@ export function createProjectSearch({
         return result;
       } catch (error) {
         gone.throwIfAborted();
-        if (signal.aborted) return { ...nothing, isLate: true };
-        if (!(error instanceof Fault) || error.phase === 'limit') throw error;
+        const isFull = error instanceof Fault && error.phase === 'limit';
+        if (signal.aborted || isFull) return { ...nothing, isLate: true };
+        if (!(error instanceof Fault)) throw error;
         const result = { ...nothing, problem: error.message };
         known.set(name, result);
         return result;

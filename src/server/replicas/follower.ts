@@ -38,7 +38,7 @@ export interface Follower {
   /** Reports why this replica cannot lead, except to balancers: it hands requests on. Undefined: it can. */
   hinder(reason: string | undefined): void;
   /** Notes what the database said last: true when its rows have the schema of this version. */
-  noteSchema(isOwn: boolean): void;
+  noteReadable(isReadable: boolean): void;
   /** Hands on all requests from now on: this replica takes the lead, or has had it. */
   endReads(): Promise<void>;
   close(): Promise<void>;
@@ -125,7 +125,7 @@ export function createFollower(deps: UpstreamDeps, leader: CurrentLeader, proof:
       hindrance = reason;
       reads.hinder(reason !== undefined);
     },
-    noteSchema: reads.noteSchema,
+    noteReadable: reads.noteReadable,
     endReads: reads.close,
     async close() {
       await reads.close();

@@ -100,7 +100,7 @@ export async function startReplica(
   const lock = awaitLead(database, {
     onLeader,
     onHandOver: leader.handOver,
-    onSchema: follower.noteSchema,
+    onReadable: follower.noteReadable,
     onWrongClock(aheadMs) {
       const reason = aheadMs === 0 ? undefined : wrongClock(aheadMs);
       if (reason === undefined)

@@ -55,9 +55,11 @@ export async function openClusterSite(
   }
 }
 
-/** Puts the chart where commands of Helm find it. */
-export async function placeChart({ root }: Cluster): Promise<void> {
+/** Puts the chart where commands of Helm find it: the folder, and the package that a release has. */
+export async function placeChart({ root, shell }: Cluster): Promise<void> {
   await cp('deploy', join(root.directory, folder, 'deploy'), { recursive: true });
+  const { code, stderr } = await shell('helm package deploy/helm --destination packaged');
+  if (code !== 0) throw new Error(stderr);
 }
 
 /** What the chart expects in a cluster that has nothing yet: PostgreSQL, an object store, and the secrets of a site. */
@@ -165,7 +167,7 @@ export async function helmRelease(
   const file = `${release.name}-values.yaml`;
   await writeFile(join(cluster.root.directory, folder, file), stringify(release.values));
   const { code, stderr } = await cluster.shell(
-    `helm ${command} ${release.name} deploy/helm --namespace ${release.namespace} --values ${file} --wait --timeout 5m`,
+    `helm ${command} ${release.name} packaged/*.tgz --namespace ${release.namespace} --values ${file} --wait --timeout 5m`,
   );
   if (code !== 0) throw new Error(`${stderr}\n${await describe(cluster, release.namespace)}`);
 }

@@ -15,6 +15,20 @@ const file = (filename: string, yanked: boolean | string = false) => ({
   yanked,
 });
 
+test('more searches than wait for an index are late, and fail no search', async t => {
+  const hold = Promise.withResolvers<void>();
+  const index = await startIndex(t, async (_, response) => {
+    await hold.promise;
+    response.writeHead(404).end();
+  });
+  const { pages, thread } = await solverFor(t, [indexAt(index.url, 'https://pypi.org/simple')]);
+  const search = createProjectSearch({ pages, thread, isOffered: () => true });
+  const names = Array.from({ length: 70 }, (_, at) => `project-${at}`);
+  const found = await Promise.all(names.map(name => search.find(name, t.signal)));
+  assert.ok(found.every(({ isLate, problem }) => isLate && problem === undefined));
+  hold.resolve();
+});
+
 test('versions are in the order of the specification, without pre-releases where there are others', () => {
   const all = [
     '1.0',

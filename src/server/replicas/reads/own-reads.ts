@@ -54,7 +54,7 @@ export interface OwnReads {
    */
   answers(ctx: ParameterizedContext<RequestState>): Promise<boolean>;
   /** Notes what the database said last: true when its rows have the schema of this version. */
-  noteSchema(isOwn: boolean): void;
+  noteReadable(isReadable: boolean): void;
   /** Leaves all requests to the leader, or not any more. */
   hinder(isHindered: boolean): void;
   /** Sends the leader what it has to count, and closes all parts. This replica leads from now on, or stops. */
@@ -114,7 +114,8 @@ export function createOwnReads(deps: OwnReadsDeps): OwnReads {
       } catch (error) {
         if (res.headersSent || res.closed) throw error;
         // Nobody needs the leader to know that a login is missing.
-        if (error instanceof Fault && error.kind === 'unauthorized') throw error;
+        const hasLogin = req.headers.authorization !== undefined;
+        if (error instanceof Fault && error.kind === 'unauthorized' && !hasLogin) throw error;
         if (error instanceof Fault && error.kind === 'unavailable' && error.phase === 'store') {
           restUntil = performance.now() + restMs;
         }
@@ -124,8 +125,8 @@ export function createOwnReads(deps: OwnReadsDeps): OwnReads {
         return false;
       }
     },
-    noteSchema(isOwn) {
-      heardAt = isOwn ? performance.now() : Number.NEGATIVE_INFINITY;
+    noteReadable(isReadable) {
+      heardAt = isReadable ? performance.now() : Number.NEGATIVE_INFINITY;
     },
     hinder(isNow) {
       isHindered = isNow;
@@ -150,6 +151,7 @@ function isCovered({ method, headers }: IncomingMessage, path: string): boolean 
 
 interface Opened {
   readonly routes: Middleware<RequestState>;
+  /** May be called again. */
   close(): Promise<void>;
 }
 
@@ -159,7 +161,9 @@ async function openReads(
   isCurrent: () => boolean,
 ): Promise<Opened> {
   const { config, publicUrl, log, blobs, handOn } = deps;
+  await using parts = new AsyncDisposableStack();
   const readRows = await openReadRows(config.database);
+  parts.defer(() => readRows.end());
   const rows = {
     ...readRows,
     isCurrent: () => false,
@@ -185,6 +189,8 @@ async function openReads(
       audit: { add() {} },
     },
   );
+  parts.defer(() => registries.transport.close());
+  parts.defer(() => registries.layerTransport.close());
   const { ownHost, modeOf, hosted, accountFiles } = registries;
   const lent = new WeakSet<Access>();
   const registry = withoutLent(registries.registry, lent);
@@ -325,15 +331,9 @@ async function openReads(
   const looking = setInterval(() => {
     accountFiles.look().catch(err => log.warn({ err }, 'cannot check the account files'));
   }, accountsMs).unref();
-  return {
-    routes,
-    async close() {
-      clearInterval(looking);
-      await readRows.end();
-      await registries.transport.close();
-      await registries.layerTransport.close();
-    },
-  };
+  parts.defer(() => clearInterval(looking));
+  const open = parts.move();
+  return { routes, close: () => open.disposeAsync() };
 }
 
 /** Leaves requests to the leader whose right depends on what only the leader has. */

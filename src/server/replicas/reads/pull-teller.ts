@@ -99,8 +99,9 @@ export function createPullTeller(deps: PullTellerDeps): PullTeller {
   };
   const gather = (pull: ToldPull): void => {
     gathered.push({ pull });
-    if (gathered.length >= mostToldPulls && !sending) void begin();
-    else later(gatherMs);
+    const isRefused = now() - failedAt < retryMs;
+    if (gathered.length >= mostToldPulls && !sending && !isRefused) void begin();
+    else later(isRefused ? retryMs : gatherMs);
   };
   const ask = (pull: ToldPull): Promise<ToldReply | undefined> =>
     new Promise(settle => {

@@ -335,12 +335,14 @@ export async function takeServerLock(
 
 // The clocks of machines with NTP differ by less than a second. With more, names would end too early or too late.
 const longestDifferenceMs = 10 * 60_000;
+// A replica that follows judges tokens of the leader, which end after minutes, by its own clock.
+const closeMs = 10_000;
 
 export interface LeadWait {
   /** Called each half second with the replica that leads now; undefined while nobody does. */
   readonly onLeader: (leader: Leader | undefined) => void;
-  /** Called each half second: true when the rows have the schema of this version. */
-  readonly onSchema?: (isOwn: boolean) => void;
+  /** Called each half second: true when the rows have the schema of this version, and the clock is close to that of the database. */
+  readonly onReadable?: (isReadable: boolean) => void;
   readonly onNews: (news: LockNews) => void;
   /** Called when the leader hands the lead over. It still finishes its transfers. */
   readonly onHandOver: () => void;
@@ -365,9 +367,10 @@ export interface LeadWait {
  */
 export function awaitLead(
   url: string,
-  { onLeader, onSchema, onWrongClock, now = Date.now, ...wait }: LeadWait,
+  { onLeader, onReadable, onWrongClock, now = Date.now, ...wait }: LeadWait,
 ): Promise<ServerLock> {
   let isWrong = false;
+  let isClose = false;
   return takeServerLock(() => lockClient(url, replicaName), {
     patienceMs: Number.POSITIVE_INFINITY,
     ...wait,
@@ -375,13 +378,14 @@ export function awaitLead(
       const aheadMs = now() - (await databaseTimeOf(client));
       const wasWrong = isWrong;
       isWrong = Math.abs(aheadMs) > longestDifferenceMs;
+      isClose = Math.abs(aheadMs) <= closeMs;
       // No leader hands its lead over to such a replica.
       if (isWrong || wasWrong) await nameSession(client, isWrong ? lateReplica : replicaName);
       if (isWrong !== wasWrong) onWrongClock(isWrong ? aheadMs : 0);
       return !isWrong;
     },
     async whileWaiting(client) {
-      onSchema?.(await hasOwnSchema(client));
+      onReadable?.(isClose && (await hasOwnSchema(client)));
       onLeader(await readLeader(client));
     },
   });
