@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { test } from 'node:test';
-import type { ScriptRun } from '../../src/builds/solve/scripts/run-scripts.ts';
+import { BuildError, type BuildErrorKind } from '../../src/buildkit/index.ts';
+import { createRunScripts, type ScriptRun } from '../../src/builds/solve/scripts/run-scripts.ts';
 import { createScriptLayers } from '../../src/builds/solve/scripts/script-layers.ts';
 import { isRunnable, scriptProgram } from '../../src/builds/solve/scripts/script-recipe.ts';
 import type { LayeredPackage } from '../../src/conda/index.ts';
@@ -94,3 +95,46 @@ test('link scripts run once for what they can read, and for each user', async ()
   assert.equal(await link('ann', { scripted: [empty] }), undefined);
   assert.equal(runs.length, last + 1);
 });
+
+test('link scripts run again with a network only if one of them has failed', async () => {
+  const runsAfter = async (kind: BuildErrorKind, stop = new AbortController()) => {
+    let runs = 0;
+    const runScripts = createRunScripts({
+      builders: {
+        async use() {
+          runs += 1;
+          if (kind === 'cancelled') stop.abort();
+          throw new BuildError(kind, 'broken', { exitCode: kind === 'exec' ? 1 : undefined });
+        },
+      },
+    } as unknown as Parameters<typeof createRunScripts>[0]);
+    const run = {
+      ...{ image: { root: imageWithoutLayers }, domain: {}, signal: stop.signal },
+      ...{ log: { write() {}, step() {} }, count: { last: 0 } },
+    };
+    const error = await runScripts(run as unknown as ScriptRun).catch(error => error);
+    return [runs, error.constructor.name] as const;
+  };
+  assert.deepEqual(await runsAfter('exec'), [2, 'Fault']);
+  assert.deepEqual(await runsAfter('unavailable'), [1, 'BuilderLost']);
+  assert.deepEqual(await runsAfter('session'), [1, 'BuilderLost']);
+  for (const kind of ['base', 'push', 'timeout', 'other', 'cancelled'] as const) {
+    assert.deepEqual(await runsAfter(kind), [1, 'Fault'], kind);
+  }
+});
+
+const imageWithoutLayers = {
+  mediaType: 'application/vnd.oci.image.manifest.v1+json',
+  bytes: Buffer.from(
+    JSON.stringify({
+      schemaVersion: 2,
+      mediaType: 'application/vnd.oci.image.manifest.v1+json',
+      config: {
+        mediaType: 'application/vnd.oci.image.config.v1+json',
+        digest: `sha256:${'0'.repeat(64)}`,
+        size: 2,
+      },
+      layers: [],
+    }),
+  ),
+};

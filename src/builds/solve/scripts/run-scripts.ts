@@ -115,7 +115,8 @@ export function createRunScripts(deps: RunScriptsDeps): RunScripts {
         : error;
     const root = await runOnce(run, image, true)
       .catch(error => {
-        if (!(error instanceof BuildError) || signal.aborted) throw error;
+        // Other failures are not of the scripts: the build is repeated as a whole, and no result with a network is kept.
+        if (!isFailedStep(error) || signal.aborted) throw error;
         // Some only fetch what their package has not.
         log.write('\nA link script has failed without a network: all run again with one\n');
         return runOnce(run, image, false);
@@ -150,6 +151,10 @@ export function createRunScripts(deps: RunScriptsDeps): RunScripts {
       throw error instanceof TarError ? unusable(error.message) : error;
     }
   };
+}
+
+function isFailedStep(error: unknown): boolean {
+  return error instanceof BuildError && error.kind === 'exec';
 }
 
 const emptyLayer = { size: tarEnd.length, packing: undefined };
