@@ -71,6 +71,13 @@ test('what an environment cannot have is refused', async () => {
     ['has "opt/conda/dev", which', { path: 'opt/conda/dev', kind: 'block-device' }],
     ['has "opt/conda/l", which', { path: 'opt/conda/l', kind: 'link', link: 'etc/passwd' }],
     ['has "opt/conda/l", which', { path: 'opt/conda/l', kind: 'link', link: 'opt/conda/../x' }],
+    [
+      'has "opt/conda", which must stay a directory',
+      { path: 'opt/conda', kind: 'symlink', link: '../data' },
+    ],
+    ['has "opt/conda", which must stay', { path: 'opt/conda' }],
+    ['has "./opt/conda", which must stay', { path: './opt/conda', kind: 'link', link: 'opt/a' }],
+    ['has "opt", which must stay a directory', { path: 'opt', kind: 'symlink', link: 'data' }],
     ['has more than 2000 bytes', { path: 'opt/conda/a', size: 2001 }],
   ];
   for (const [message, { size = 0, ...entry }] of refused) {

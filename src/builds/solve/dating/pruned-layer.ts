@@ -58,6 +58,10 @@ export class PrunedLayer {
   #take({ path: written, kind, mode, size, link, isSparse }: TarEntry): boolean {
     const { below, maxEntries, maxBytes } = this.#part;
     const path = plainPath(written);
+    // A link would lead to files elsewhere, which are not kept.
+    if (kind !== 'directory' && `${below}/`.startsWith(`${path}/`)) {
+      throw new TarError(`has ${showName(written)}, which must stay a directory`);
+    }
     if (path !== below && !path.startsWith(`${below}/`)) return false;
     this.#entries += 1;
     this.#bytes += size;
