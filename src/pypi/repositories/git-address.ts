@@ -13,7 +13,8 @@ export interface GitRequirement {
   readonly subdirectory: string | undefined;
 }
 
-// These texts become part of a line of a Dockerfile.
+// These texts become part of a line of a Dockerfile. URL allows a host to have `$` and quotes.
+const hostGrammar = /^(?:[a-z0-9.-]{1,253}|\[[0-9a-f:.]{2,45}\])(?::\d{1,5})?$/;
 const pathGrammar = /^(?:\/[A-Za-z0-9_~+-][A-Za-z0-9._~+-]{0,100}){1,20}$/;
 const revisionGrammar =
   /^[A-Za-z0-9][A-Za-z0-9._+-]{0,100}(?:\/[A-Za-z0-9][A-Za-z0-9._+-]{0,100}){0,9}$/;
@@ -39,8 +40,9 @@ export function readGitAddress(text: string): GitRequirement | undefined {
   const stated = at > 'https://'.length && whole.indexOf('/', 'https://'.length) < at;
   const address = (stated ? whole.slice(0, at) : whole).replace(/\/$/, '');
   if (!URL.canParse(address)) return undefined;
-  const { href, pathname, username, password } = new URL(address);
-  if (username !== '' || password !== '' || !pathGrammar.test(pathname)) return undefined;
+  const { href, host, pathname, username, password } = new URL(address);
+  if (username !== '' || password !== '') return undefined;
+  if (!hostGrammar.test(host) || !pathGrammar.test(pathname)) return undefined;
   // `..` and the like have been resolved, and are not what the caller wrote.
   if (address.slice(address.indexOf('/', 'https://'.length)) !== pathname) return undefined;
   const isLocked = isCommitId(fragment);

@@ -8,6 +8,7 @@ import {
   pythonLockForm,
   readPyproject,
 } from '../../../src/pypi/locks/index.ts';
+import { lockedCommit } from '../../../src/pypi/locks/locked-package.ts';
 import { MarkerProblem, markerHolds } from '../../../src/pypi/locks/markers.ts';
 import { readPythonLock } from '../../../src/pypi/locks/read-python-lock.ts';
 
@@ -167,6 +168,22 @@ test('a package of a git repository is built from its commit', async () => {
     chosen('pylock.toml', pylock('https://sesame@h.test/tool.git'), '3.11.2'),
     /^Fault: pylock\.toml: the address of tool contains credentials: remove them$/,
   );
+});
+
+test('the address of a repository has nothing that a line of a Dockerfile could take for something else', () => {
+  const id = '0123456789abcdef0123456789abcdef01234567';
+  const read = (url: string) =>
+    lockedCommit('uv.lock', { name: 'tool' }, { url, id, subdirectory: '' })?.url;
+  for (const place of ['h.test/r', 'h-2.test:8443/a/r.git', '[2001:db8::1]/r', '[::1]:8443/r']) {
+    assert.equal(read(`https://${place}`), `https://${place}`);
+  }
+  for (const place of [
+    ...['a$HOME.h.test/r', '{x}.test/r', "h'.test/r", 'h".test/r', 'h`.test/r', 'h;.test/r'],
+    ...['h.test/$HOME', "h.test/r'", 'h.test/"r', 'h.test/a b', 'h.test/a\\b', 'h.test\\a/r'],
+    ...['h.test/a\nRUN', 'h.test\n/r', 'h.test/r\n', 'h.test/\tr', 'h.test/%24HOME', 'h.test/*'],
+  ]) {
+    assert.equal(read(`https://${place}`), undefined, place);
+  }
 });
 
 test('a package without a wheel is named with what it has', async () => {
