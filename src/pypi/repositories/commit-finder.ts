@@ -2,7 +2,7 @@ import { Fault } from '../../foundation/fault.ts';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
 import { faultOfError, fetchUrl, type Transport } from '../../upstream/index.ts';
 import { closedAddressIn } from '../../upstream/transport/index.ts';
-import { isCommitId } from './git-address.ts';
+import { cloneAddress, isCommitId } from './git-address.ts';
 
 /** Finds commits in git repositories. */
 export interface CommitFinder {
@@ -19,36 +19,52 @@ export interface CommitFinder {
 const maxBytes = 64 * 1024 * 1024;
 const longestLine = 65_520;
 
+interface ListLimits {
+  /** For the whole answer of a repository. */
+  readonly timeoutMs: number;
+  readonly maxPackets: number;
+}
+
+const usual: ListLimits = { timeoutMs: 60_000, maxPackets: 1_000_000 };
+
 /**
  * @param transport connects to public addresses, and to those that builders may connect to
  */
-export function createCommitFinder(transport: Transport): CommitFinder {
+export function createCommitFinder(
+  transport: Transport,
+  limits: Partial<ListLimits> = {},
+): CommitFinder {
+  const { timeoutMs, maxPackets } = { ...usual, ...limits };
   return {
-    async check(url) {
+    async check(asked) {
+      const url = cloneAddress({ url: asked });
       await transport.checkReach({ url: new URL(url) }).catch(error => {
         throw unreadable(url, error);
       });
     },
 
-    async commitOf(url, revision, signal) {
+    async commitOf(asked, revision, signal) {
       if (revision !== undefined && isCommitId(revision)) return revision;
-      const address = new URL(`${url}/info/refs?service=git-upload-pack`);
-      const response = await fetchUrl(transport, address, signal).catch(error => {
-        throw signal.aborted ? error : unreadable(url, error);
-      });
+      // What is found must be what is built.
+      const url = cloneAddress({ url: asked });
       const places = placesOf(revision);
       const found = new Map<string, string>();
-      const { body } = response;
+      const stop = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
       try {
-        for await (const line of packetLines(body)) {
-          const [, id, name] = /^([0-9a-f]{40}) ([^\0\n]{1,1000})/.exec(line) ?? [];
-          if (id !== undefined && name !== undefined && places.includes(name)) found.set(name, id);
+        const address = new URL(`${url}/info/refs?service=git-upload-pack`);
+        const { body } = await fetchUrl(transport, address, stop);
+        try {
+          await readReferences(body, maxPackets, stop, (id, name) => {
+            if (places.includes(name)) found.set(name, id);
+          });
+        } finally {
+          body.destroy();
         }
       } catch (error) {
-        if (!(error instanceof PacketProblem)) throw error;
+        if (signal.aborted) throw error;
+        if (stop.aborted) throw late(url, timeoutMs);
+        if (!(error instanceof PacketProblem)) throw unreadable(url, error);
         throw refuse(`${url} ${error.message}: check that it is the address of a git repository`);
-      } finally {
-        body.destroy();
       }
       const [id] = places.flatMap(place => found.get(place) ?? []);
       if (id !== undefined) return id;
@@ -82,6 +98,14 @@ function unreadable(url: string, error: unknown): Fault {
   );
 }
 
+function late(url: string, ms: number): Fault {
+  return new Fault(
+    'upstream-timeout',
+    `The git repository ${url} did not list its branches and tags within ${ms / 1000} s: try again later`,
+    { phase: 'upstream' },
+  );
+}
+
 function refuse(message: string): Fault {
   return new Fault('bad-request', message, { phase: 'build' });
 }
@@ -93,10 +117,24 @@ interface Chunks {
   read(): Promise<{ readonly bytes: Uint8Array; release(): void } | null>;
 }
 
-/** Yields the lines of a list of references. Source: git, `gitprotocol-common` and `gitprotocol-http`. */
-async function* packetLines(source: Chunks): AsyncGenerator<string> {
+// One after the name of the service and one after the list. Each costs as much time as a line, and has four bytes.
+const mostEnds = 2;
+const packetsAtOnce = 128;
+// No name that is looked up is longer.
+const readBytes = 1100;
+const lineGrammar = /^(?:# |version |shallow |(?:([0-9a-f]{40})|[0-9a-f]{64}) ([^\0\n]{1,1000}))/;
+
+/** Reads a list of references. Source: git, `gitprotocol-common`, `gitprotocol-pack` and `gitprotocol-http`. */
+async function readReferences(
+  source: Chunks,
+  maxPackets: number,
+  signal: AbortSignal,
+  take: (id: string, name: string) => void,
+): Promise<void> {
   let rest = Buffer.alloc(0);
   let total = 0;
+  let packets = 0;
+  let ends = 0;
   for (;;) {
     const chunk = await source.read();
     if (chunk === null) break;
@@ -106,23 +144,37 @@ async function* packetLines(source: Chunks): AsyncGenerator<string> {
     if (total > maxBytes)
       throw new PacketProblem(`lists more than ${maxBytes} bytes of references`);
     let at = 0;
-    for (;;) {
-      if (rest.length - at < 4) break;
+    while (rest.length - at >= 4) {
       const digits = rest.toString('latin1', at, at + 4);
-      if (!/^[0-9a-f]{4}$/.test(digits)) throw new PacketProblem('does not answer as git does');
+      if (!/^[0-9a-f]{4}$/.test(digits)) throw new PacketProblem(otherAnswer);
       const length = Number.parseInt(digits, 16);
       // The end of a part of the list.
-      if (length < 4) {
-        at += 4;
-        continue;
+      const isEnd = length === 0;
+      if (isEnd) ends += 1;
+      if (ends > mostEnds || (!isEnd && length <= 4) || length > longestLine) {
+        throw new PacketProblem(otherAnswer);
       }
-      if (length > longestLine) throw new PacketProblem('does not answer as git does');
       if (rest.length - at < length) break;
-      yield rest.toString('utf8', at + 4, at + length);
-      at += length;
+      if (!isEnd) {
+        const line = rest.toString('utf8', at + 4, at + Math.min(length, readBytes));
+        const found = lineGrammar.exec(line);
+        if (!found) throw new PacketProblem(otherAnswer);
+        const [, id, name] = found;
+        if (id !== undefined && name !== undefined) take(id, name);
+      }
+      at += isEnd ? 4 : length;
+      packets += 1;
+      if (packets > maxPackets) throw new PacketProblem(`lists more than ${maxPackets} references`);
+      if (packets % packetsAtOnce === 0) {
+        await pauseTurn();
+        signal.throwIfAborted();
+      }
     }
     rest = rest.subarray(at);
     await pauseTurn();
+    signal.throwIfAborted();
   }
   if (rest.length > 0) throw new PacketProblem('ends too early');
 }
+
+const otherAnswer = 'does not answer as git does';

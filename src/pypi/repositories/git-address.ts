@@ -75,6 +75,14 @@ function isRevision(text: string): boolean {
   return revisionGrammar.test(text) && !text.includes('..') && !/\.(?:lock)?(?:\/|$)/.test(text);
 }
 
+/**
+ * Returns the address at which the commit of a repository is looked up and built. BuildKit takes one that does not end in `.git` for
+ * that of a file.
+ */
+export function cloneAddress({ url }: Pick<GitCommit, 'url'>): string {
+  return url.endsWith('.git') ? url : `${url}.git`;
+}
+
 /** Returns the address of a commit as pip reads it. */
 export function commitAddress({ url, id, subdirectory }: GitCommit): string {
   const folder = subdirectory === undefined ? '' : `#subdirectory=${subdirectory}`;

@@ -1,6 +1,7 @@
 /** Lines for pip, without what solves them. */
 
 export {
+  cloneAddress,
   commitAddress,
   directUrlOf,
   type GitRequirement,

@@ -9,7 +9,7 @@ const url = 'https://h.test/a.git';
 const { signal } = new AbortController();
 
 /** Answers every request with a text in chunks of so many bytes. */
-function finderOf(text: string, chunk = 7, status = 200) {
+function finderOf(text: string, chunk = 7, status = 200, maxPackets?: number) {
   const asked: string[] = [];
   const transport = {
     async sendBlob({ url }: HttpRequest) {
@@ -24,7 +24,10 @@ function finderOf(text: string, chunk = 7, status = 200) {
       return { status, headers: new Headers(), body: { read, destroy() {} } };
     },
   } as unknown as Transport;
-  return { ...createCommitFinder(transport), asked };
+  return {
+    ...createCommitFinder(transport, maxPackets === undefined ? {} : { maxPackets }),
+    asked,
+  };
 }
 
 const listed = [
@@ -61,9 +64,62 @@ test('what is missing, and what is not a repository, is refused', async () => {
   await fails(finderOf(listed), /a\.git has no branch or tag 'none'$/, 'none');
   await fails(finderOf(listed), /'1234567': write all 40 digits of a commit/, '1234567');
   await fails(finderOf('<html>not git</html>'), /does not answer as git does: check that it is/);
-  await fails(finderOf('fff5'), /does not answer as git does/);
+  const other = /does not answer as git does/;
+  await fails(finderOf('fff5'), other);
+  const [end, line] = ['0000', packet(`${id('1')} refs/heads/main\n`)];
+  for (const odd of ['0004', '0005a', '0001', '0003', packet('main\n'), packet(`${id('1')}\n`)]) {
+    await fails(finderOf(`${line}${odd}${end}`), other);
+  }
+  await fails(finderOf(`${end}${line}${end}${end}`), other);
+  await fails(finderOf(packet('# ').repeat(5), 9, 200, 4), /lists more than 4 references/);
   await fails(finderOf(listed.slice(0, -20)), /ends too early/);
   await fails(finderOf('', 1, 401), /cannot be read: h\.test answered 401: .* in 'pypi'$/);
   const endless = packet(`${id('1')} refs/x/${'y'.repeat(60_000)}\n`).repeat(1200);
   await fails(finderOf(endless, 65_536), /lists more than 67108864 bytes/);
+});
+
+test('a repository is asked at the address that it is built from', async () => {
+  const finder = finderOf(listed);
+  assert.equal(await finder.commitOf('https://h.test/a', 'main', signal), id('1'));
+  assert.deepEqual(finder.asked, ['https://h.test/a.git/info/refs?service=git-upload-pack']);
+});
+
+test('other references of real repositories are passed over', async () => {
+  const more = [
+    packet('version 1\n'),
+    packet(`${id('0')} capabilities^{}\0caps\n`),
+    packet(`shallow ${id('1')}\n`),
+    packet(`${'7'.repeat(64)} refs/heads/main\n`),
+  ];
+  const text = `${more.join('')}${packet(`${id('1')} refs/heads/main\n`)}0000`;
+  assert.equal(await finderOf(text).commitOf(url, 'main', signal), id('1'));
+});
+
+test('a repository that answers too slowly is given up', async () => {
+  const transport = {
+    async sendBlob({ signal }: HttpRequest) {
+      const { promise, resolve, reject } = Promise.withResolvers<null>();
+      const end = setTimeout(resolve, 5000, null);
+      signal?.addEventListener('abort', () => {
+        clearTimeout(end);
+        reject(signal.reason);
+      });
+      const body = { read: () => promise, destroy() {} };
+      return { status: 200, headers: new Headers(), body };
+    },
+  } as unknown as Transport;
+  await assert.rejects(
+    createCommitFinder(transport, { timeoutMs: 20 }).commitOf(url, 'main', signal),
+    /a\.git did not list its branches and tags within 0\.02 s: try again later$/,
+  );
+});
+
+test('many references leave turns to other work', async () => {
+  let turns = 0;
+  const count = setInterval(() => (turns += 1), 1);
+  const line = packet(`${id('1')} refs/x/y\n`);
+  // All in one chunk.
+  await finderOf(`${line.repeat(100_000)}${listed}`, 1e9).commitOf(url, 'main', signal);
+  clearInterval(count);
+  assert.ok(turns >= 3, `${turns}`);
 });

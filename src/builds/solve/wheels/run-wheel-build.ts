@@ -10,7 +10,7 @@ import {
   type TreeEntry,
 } from '../../../buildkit/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
-import type { GitCommit } from '../../../pypi/requirements/index.ts';
+import { cloneAddress, type GitCommit } from '../../../pypi/requirements/index.ts';
 import type { ContentStore, Ingest } from '../../../storage/content/index.ts';
 import { domainHosts, numberedBuild } from '../../builder/build-host.ts';
 import type { Builders } from '../../builder/builders.ts';
@@ -21,7 +21,6 @@ import { buildFault } from '../build-fault.ts';
 import { type BuilderAccess, loginsOf } from '../build-rights.ts';
 import { recordedStep } from '../recorded-step.ts';
 import {
-  cloneAddress,
   environmentImage,
   metadataName,
   missingName,

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { GitCommit } from '../../../pypi/requirements/index.ts';
+import { cloneAddress, type GitCommit } from '../../../pypi/requirements/index.ts';
 
 /** Name of the image of the environment in the recipe. No registry has it. */
 export const environmentImage = 'sluice.invalid/environment:1';
@@ -27,11 +27,6 @@ COPY --from=build /sluice-build/out/ /
 
 function folderOf(commit: GitCommit | undefined): readonly string[] {
   return commit === undefined ? [] : [`source/${commit.subdirectory ?? ''}`];
-}
-
-/** Returns the address of a repository for BuildKit, which takes one that does not end in `.git` for that of a file. */
-export function cloneAddress({ url }: Pick<GitCommit, 'url'>): string {
-  return url.endsWith('.git') ? url : `${url}.git`;
 }
 
 /**
