@@ -78,5 +78,6 @@ run() {
 /** Changes with everything in the recipe that its layer depends on. */
 export const scriptRecipeVersion = createHash('sha256')
   .update(scriptDockerfile(true))
+  .update(scriptDockerfile(false))
   .update(program)
   .digest('hex');

@@ -152,8 +152,15 @@ with open(out + "/${metadataName}", "wb") as file:
 os.rename(made[0], os.path.join(out, os.path.basename(made[0])))
 `;
 
+const anyCommit: GitCommit = {
+  url: 'https://sluice.invalid/a',
+  id: '0'.repeat(40),
+  subdirectory: undefined,
+};
+
 /** Changes with everything in the recipe that a wheel depends on. */
 export const wheelRecipeVersion = createHash('sha256')
   .update(wheelDockerfile())
+  .update(wheelDockerfile(anyCommit))
   .update(script)
   .digest('hex');
