@@ -1,6 +1,7 @@
 import { promisify } from 'node:util';
 import { inflateRaw } from 'node:zlib';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
+import type { Logger } from '../../foundation/telemetry/index.ts';
 import type { Digest } from '../../oci/digest.ts';
 import type { BilledComponent, PlatformParts } from './platform-parts.ts';
 import { partsInBill } from './write-documents.ts';
@@ -18,8 +19,8 @@ export interface DescribedParts {
 /** Returns what the bill of a build says, for each platform. @param kept the bill that was kept with the build */
 export type DescribedLayers = (kept: Uint8Array) => Promise<readonly DescribedParts[]>;
 
-// Paths of the largest packages have some megabytes.
-const mostPathBytes = 64 * 1024 * 1024;
+// Paths of the largest packages have some megabytes. More at a time would hold the event loop.
+const mostPathBytes = 16 * 1024 * 1024;
 const inflate = promisify(inflateRaw);
 
 /**
@@ -28,11 +29,18 @@ const inflate = promisify(inflateRaw);
  */
 export function createDescribedLayers(
   pathsOf: (key: string) => Promise<Buffer | undefined>,
+  log: Pick<Logger, 'warn'>,
 ): DescribedLayers {
   const contentsOf = async (key: string): Promise<PathFindings | undefined> => {
-    const packed = await pathsOf(key);
-    if (packed === undefined) return undefined;
-    return findingsIn((await inflate(packed, { maxOutputLength: mostPathBytes })).toString());
+    try {
+      const packed = await pathsOf(key);
+      if (packed === undefined) return undefined;
+      return await findingsIn(await inflate(packed, { maxOutputLength: mostPathBytes }));
+    } catch (err) {
+      // The scanner reads the layer instead.
+      log.warn({ err, package: key }, 'the paths of a package cannot be read for a scan');
+      return undefined;
+    }
   };
 
   const describe = async ({ components, contents }: PlatformParts): Promise<DescribedParts> => {
@@ -68,42 +76,66 @@ export interface PathFindings {
   readonly isDescribed: boolean;
 }
 
-/** Archives and lists of modules in other languages. */
+/** Archives and lists of modules in other languages. Scanners also read zip files, which may be Java archives. */
 const ofOthers =
-  /\.(?:jar|war|ear|par|sar|nar|hpi|jpi|gemspec|deb|rpm|apk|nupkg|dll|exe|rockspec|whl|egg|deps\.json)$|\/(?:package|package-lock|installed|vcpkg)\.json$|\/(?:yarn|Cargo|composer|mix)\.lock$|\/go\.mod$/;
-/** Programs may have modules of Go or Rust compiled in. Scripts of Python projects have not. */
-const program = /(?:^|\/)(?:s?bin|libexec)\//;
-const pathsAtOnce = 5000;
+  /\.(?:jar|war|ear|par|sar|nar|kar|rar|lpkg|zip|hpi|jpi|gemspec|deb|rpm|apk|nupkg|dll|exe|rockspec|whl|deps\.json)$|\.egg(?:$|\/)|\/(?:package|package-lock|installed|vcpkg)\.json$|\/(?:yarn|Cargo|composer|mix)\.lock$|\/go\.mod$/i;
+/** Commands of the environment may have modules of Go or Rust compiled in. Those of Python projects are scripts. */
+const command = /^bin\/[^/]+$/;
+const programFolder = /(?:^|\/)(?:s?bin|libexec)\//;
+/**
+ * Names that programs have in other folders. The rows do not say which files are executable: without this guess, plugins
+ * such as `lib/docker/cli-plugins/docker-compose` would not be scanned.
+ */
+const programName =
+  /(?:^|\/)\.?[^/.]+$|\.\d[^/.]*$|\.(?:appimage|bin|elf|out|run|x86_64|amd64|aarch64|arm64)$/i;
+/** Libraries, headers and texts with such names. */
+const noProgram =
+  /\.so\.[\d.]+$|(?:^|\/)(?:include|zoneinfo)\/|^(?:share\/)?(?:man|doc|info|licenses|locale|terminfo)\/|\.(?:dist|egg)-info(?:$|\/)|(?:^|\/)(?:LICEN[CS]E|COPYING|NOTICE|README|AUTHORS|CHANGES|Makefile)[-_A-Z0-9]*$/;
+const anyMetadata = /(?:dist|egg)-info/i;
+const metadataFolder =
+  /^([A-Za-z0-9][A-Za-z0-9._]*)-(\d[A-Za-z0-9._!+]*)(?:\.dist-info|(?:-py\d[\d.]*)?\.egg-info)$/;
+const bytesAtOnce = 256 * 1024;
 
-/** Reads the paths of a package, with pauses. @param paths separated by NUL */
-export async function findingsIn(paths: string): Promise<PathFindings> {
+/** Reads the paths of a package, with pauses. @param paths separated by NUL, in UTF-8, below the prefix of the environment */
+export async function findingsIn(paths: Buffer): Promise<PathFindings> {
   const projects = new Map<string, BilledComponent>();
-  let hasPrograms = false;
-  let hasOthers = false;
-  let count = 0;
+  let hasCommands = false;
+  let hasMore = false;
   for (let begin = 0; begin < paths.length; ) {
-    const nul = paths.indexOf('\0', begin);
+    const nul = paths.indexOf(0, begin + bytesAtOnce);
     const end = nul < 0 ? paths.length : nul;
-    const path = paths.slice(begin, end);
+    for (const path of paths.toString('utf8', begin, end).split('\0')) {
+      const own = anyMetadata.test(path) ? projectsOf(path) : [];
+      for (const project of own ?? []) projects.set(project.purl, project);
+      hasMore ||= own === undefined || ofOthers.test(path) || isProgram(path);
+      hasCommands ||= command.test(path);
+    }
     begin = end + 1;
-    const project = projectOf(path);
-    if (project) projects.set(project.purl, project);
-    hasOthers ||= ofOthers.test(path);
-    hasPrograms ||= program.test(path);
-    count += 1;
-    if (count % pathsAtOnce === 0) await pauseTurn();
+    await pauseTurn();
   }
-  const isDescribed = !hasOthers && (projects.size > 0 || !hasPrograms);
+  const isDescribed = !hasMore && (projects.size > 0 || !hasCommands);
   return { projects: [...projects.values()], isDescribed };
 }
 
-/** Returns the Python project whose metadata a path belongs to: `requests` 2.32.0 for `.../requests-2.32.0.dist-info/METADATA`. */
-function projectOf(path: string): BilledComponent | undefined {
-  const at = Math.max(path.lastIndexOf('.dist-info/'), path.lastIndexOf('.egg-info'));
-  if (at < 0) return undefined;
-  const [name = '', version = ''] = path.slice(path.lastIndexOf('/', at) + 1, at).split('-');
-  if (name === '' || version === '') return undefined;
-  const known = name.replace(/[-_.]+/g, '-').toLowerCase();
-  const purl = `pkg:pypi/${encodeURIComponent(known)}@${encodeURIComponent(version)}`;
-  return { name: known, version, purl };
+/** Returns true for a file that may be a program and is not a command of the environment. */
+function isProgram(path: string): boolean {
+  if (command.test(path)) return false;
+  return programFolder.test(path) || (programName.test(path) && !noProgram.test(path));
+}
+
+/**
+ * Returns the Python projects whose metadata a path belongs to: `requests` 2.32.0 for `.../requests-2.32.0.dist-info/METADATA`.
+ * Undefined if its names do not say which project or version: scanners read those in the file.
+ */
+function projectsOf(path: string): readonly BilledComponent[] | undefined {
+  const projects: BilledComponent[] = [];
+  for (const name of path.split('/')) {
+    if (!anyMetadata.test(name)) continue;
+    const [, project, version] = metadataFolder.exec(name) ?? [];
+    if (project === undefined || version === undefined) return undefined;
+    const known = project.replace(/[-_.]+/g, '-').toLowerCase();
+    const purl = `pkg:pypi/${known}@${encodeURIComponent(version)}`;
+    projects.push({ name: known, version, purl });
+  }
+  return projects;
 }

@@ -52,7 +52,7 @@ export function createSiteScans(
     billed: createBilledImages({
       documents,
       billOf: rows.builds.solution,
-      describe: createDescribedLayers(rows.packageLayers.paths),
+      describe: createDescribedLayers(rows.packageLayers.paths, log),
     }),
     origin: publicUrl.origin,
     pageUrlOf: id => new URL(`/view/scans/${id}`, publicUrl).href,
