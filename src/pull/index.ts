@@ -9,7 +9,7 @@ export {
   type RangeOf,
 } from './blobs/blob-relays.ts';
 export { createNamelessIngest } from './blobs/nameless-ingest.ts';
-export { type BlobFinder, createBlobFinder, keptBlob } from './blobs/pulled-blob.ts';
+export { type BlobFinder, blobOfBytes, createBlobFinder, keptBlob } from './blobs/pulled-blob.ts';
 export { createRelayedBlobs, type RelayedBlobs } from './blobs/relayed-blobs.ts';
 export { createTransfers } from './blobs/transfers.ts';
 export {

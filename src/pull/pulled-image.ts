@@ -23,6 +23,8 @@ export interface PulledImage {
    * caller. Kept copies of it are served without asking the registry again. The image only names all other content.
    */
   owns(digest: Digest): boolean;
+  /** Returns a document that is kept with the image, in memory only. */
+  held?(digest: Digest): Document | undefined;
   /** Adds the content that a manifest of the image names. */
   learn(manifest: Document): void;
   /** Returns the approximate size of the image in memory; it grows with `learn`. */
@@ -186,6 +188,8 @@ export function createManifestFinder(
     const { root, access } = image;
     if (reference === request.image.tag || reference === root.digest) return root;
     if (isDigest(reference)) {
+      const held = image.held?.(reference);
+      if (held) return held;
       const entry = await image.member(reference);
       if (!entry && (image.isForBuilder || image.isForScanner)) throw notOfImage(image, reference);
       if (!entry) return unnamedByDigest(request.token, image, reference);

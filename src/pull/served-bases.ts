@@ -5,7 +5,7 @@ import type { Document } from '../oci/index.ts';
 import type { ContainerRequest, FindServed } from '../request/index.ts';
 import { createToken, type TokenRegistry, tokenLabel } from '../request/tokens/index.ts';
 import type { ImageFinder } from './image-finder.ts';
-import { createPulledImage, type Member, type PulledImage } from './pulled-image.ts';
+import { createPulledImage, type PulledImage } from './pulled-image.ts';
 
 /** The base images that builders pull from this server, each under a token of one build. */
 export interface ServedBases {
@@ -24,12 +24,12 @@ export interface ServedBases {
 export interface LentImage extends Disposable {
   /** Its repository here. */
   readonly path: string;
-  /** Offers a document in addition to the image. */
-  add(document: Document): Promise<void>;
+  /** Offers a document in addition to the image. It is in memory only: it takes no space of the caller's. */
+  add(document: Document): void;
 }
 
 export interface ServedBasesDeps {
-  readonly documents: Pick<Documents, 'local' | 'receive'>;
+  readonly documents: Pick<Documents, 'local'>;
   /** `host/prefix`: the beginning of every served name. */
   readonly servedBase: string;
 }
@@ -75,12 +75,17 @@ export function createServedBases({ documents, servedBase }: ServedBasesDeps): S
       const token = createToken();
       const label = tokenLabel(token);
       const expiresAt = Number.POSITIVE_INFINITY;
-      const more = new Map<Digest, Member>();
+      const more = new Map<Digest, Document>();
       const lent: PulledImage = {
         ...image,
         isForScanner: true,
-        owns: digest => more.has(digest) || image.owns(digest),
-        member: async digest => more.get(digest) ?? image.member(digest),
+        held: digest => more.get(digest),
+        async member(digest) {
+          const held = more.get(digest);
+          if (!held) return image.member(digest);
+          const { mediaType, bytes } = held;
+          return { digest, mediaType, size: bytes.length, isElsewhere: false };
+        },
       };
       offers.set(token, {
         image: lent,
@@ -89,11 +94,7 @@ export function createServedBases({ documents, servedBase }: ServedBasesDeps): S
       const place = `${servedBase}/${token}/${request.image.repository}`;
       return {
         path: place.slice(place.indexOf('/') + 1),
-        async add(document) {
-          const { digest, mediaType, bytes } = document;
-          await documents.receive(image.access, document);
-          more.set(digest, { digest, mediaType, size: bytes.length, isElsewhere: false });
-        },
+        add: document => void more.set(document.digest, document),
         [Symbol.dispose]: () => void offers.delete(token),
       };
     },

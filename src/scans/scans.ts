@@ -158,19 +158,30 @@ export function createScans(deps: ScansDeps): Scans {
     const found: FoundInImage = { vulnerabilities: new Map(), packages: undefined };
     const place = { registry: origin, repository: lent.path };
     const { scanComponents } = scanner;
-    const readInPart = scanComponents && (await billed(request));
+    /** The bill saves work: without it, the scanner reads the whole image. */
+    const unlessFailed = async <T>(work: Promise<T>): Promise<T | undefined> => {
+      try {
+        return await work;
+      } catch (err) {
+        signal.throwIfAborted();
+        log.warn({ err, scan: request.scan?.id }, 'a scan cannot use the bill of materials');
+        note('Reads the whole image: its bill of materials cannot be used');
+        return undefined;
+      }
+    };
+    const readInPart = scanComponents && (await unlessFailed(billed(request)));
     let scanned: ScanReport['scanned'] = 'layers';
     for (const { platform, ...part } of partsOf(image)) {
       note(`Scans ${part.digest}${platform === undefined ? '' : ` for ${platform}`}`);
-      const inPart = await readInPart?.(image, part);
+      const inPart = readInPart && (await unlessFailed(readInPart(image, part)));
       if (!inPart || !scanComponents) {
         await scanner.scan({ ...place, ...part }, found, signal);
         continue;
       }
       const { manifest, config, components, layers, allLayers } = inPart;
       note(`Reads ${layers} of ${allLayers} layers, and the bill of materials of the packages`);
-      await lent.add(config);
-      await lent.add(manifest);
+      lent.add(config);
+      lent.add(manifest);
       const read = { ...place, mediaType: part.mediaType, digest: manifest.digest };
       // A finding in a file has its layer, so it comes last.
       await scanComponents(components, found, signal);

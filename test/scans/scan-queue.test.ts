@@ -6,6 +6,7 @@ import { scanWish } from '../../src/http/api/container/scan-wish.ts';
 import { documentOf } from '../../src/oci/index.ts';
 import type { PulledImage } from '../../src/pull/index.ts';
 import type { ContainerRequest, Submission } from '../../src/request/index.ts';
+import type { BilledImages } from '../../src/scans/billed-image.ts';
 import { type ScanPolicy, scanToPass } from '../../src/scans/scan-policy.ts';
 import type { Scanner } from '../../src/scans/scanner.ts';
 import { createScans } from '../../src/scans/scans.ts';
@@ -34,7 +35,7 @@ function memoryStore(): ScanStore {
 }
 
 /** Scans of one image, each of which waits until the test ends it. */
-function heldScans(index: object, maxWaiting: number, name = 'Held 1') {
+function heldScans(index: object, maxWaiting: number, name = 'Held 1', billed?: BilledImages) {
   const held = Promise.withResolvers<void>();
   const scanned: string[] = [];
   const scanner: Scanner = {
@@ -45,13 +46,14 @@ function heldScans(index: object, maxWaiting: number, name = 'Held 1') {
     },
     close: async () => {},
   };
+  if (billed) Object.assign(scanner, { scanComponents: async () => {} });
   const root = documentOf(Buffer.from(JSON.stringify(index)), indexType);
   const scans = createScans({
     store: memoryStore(),
     scanner,
     findImage: async () => ({ root }) as PulledImage,
-    lend: () => ({ path: 'lent', add: async () => {}, [Symbol.dispose]() {} }),
-    billed: async () => async () => undefined,
+    lend: () => ({ path: 'lent', add() {}, [Symbol.dispose]() {} }),
+    billed: billed ?? (async () => async () => undefined),
     origin: 'https://sluice',
     pageUrlOf: id => `https://sluice/view/scans/${id}`,
     limits: { timeout: 5000, concurrent: 2, maxWaiting, maxAge: 1000, pullWait: 10 },
@@ -108,6 +110,24 @@ suite('the queue of scans', () => {
     assert.match((await world.scans.get(id)).reason ?? '', /an index in its index/);
     assert.deepEqual(world.scanned, []);
     await world.scans.close();
+  });
+
+  test('an image whose bill of materials cannot be used is read as a whole', async () => {
+    const broken = async () => {
+      throw new Error('the bill is damaged');
+    };
+    for (const billed of [broken, async () => broken]) {
+      const index = indexOf({ digest: digest('a'), ...linux('amd64') });
+      const world = heldScans(index, 8, 'Held 1', billed);
+      world.end();
+      const id = await world.begin({ user: 'one', address: '' });
+      while ((await world.scans.get(id)).finishedAt === null) await new Promise(setImmediate);
+      const { succeeded, log } = await world.scans.get(id);
+      assert.equal(succeeded, true, log);
+      assert.match(log, /Reads the whole image/);
+      assert.deepEqual(world.scanned, [digest('a')]);
+      await world.scans.close();
+    }
   });
 
   test('is not for images that the server freezes although the request does not say so', () => {

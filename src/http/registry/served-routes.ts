@@ -6,6 +6,7 @@ import { type Digest, isDigest } from '../../oci/digest.ts';
 import type { Descriptor, Document } from '../../oci/index.ts';
 import {
   type BlobFinder,
+  blobOfBytes,
   type ImageFinder,
   listingOf,
   type ManifestFinder,
@@ -16,7 +17,6 @@ import {
 import type { ContainerRequest } from '../../request/index.ts';
 import type { TokenRegistry } from '../../request/tokens/index.ts';
 import type { ScanReferrers } from '../../scans/index.ts';
-import { sourceOfBytes } from '../../storage/content/byte-source.ts';
 import type { RegistryClient } from '../../upstream/index.ts';
 import type { NotePull } from '../callers/audit-notes.ts';
 import { callerAddress } from '../callers/client-address.ts';
@@ -213,15 +213,10 @@ function withEntries(body: object, entries: readonly Descriptor[]): object {
 }
 
 function offeredBytes(bytes: Buffer): OfferedBlob {
-  const size = bytes.length;
   return {
     isKnown: async () => true,
-    size: async () => size,
-    async open(rangeOf) {
-      const { start, end } = rangeOf?.(size) ?? { start: 0, end: size - 1 };
-      const source = sourceOfBytes(bytes.subarray(start, end + 1));
-      return { kind: 'stream', size, source, delivery: 'stored', isVerified: true };
-    },
+    size: async () => bytes.length,
+    open: async rangeOf => blobOfBytes(bytes, rangeOf),
   };
 }
 

@@ -1,7 +1,7 @@
 import { Fault, isUnwritable } from '../../foundation/fault.ts';
 import type { Tally } from '../../foundation/telemetry/counted.ts';
 import type { Digest } from '../../oci/digest.ts';
-import { begun } from '../../storage/content/byte-source.ts';
+import { begun, sourceOfBytes } from '../../storage/content/byte-source.ts';
 import type { ContentStore } from '../../storage/content/index.ts';
 import type { Access, BlobMode, RegistryClient } from '../../upstream/index.ts';
 import type { PulledImage } from '../pulled-image.ts';
@@ -113,11 +113,14 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
 
   return {
     async head(image, digest, signal) {
+      const held = image.held?.(digest);
+      if (held) return held.bytes.length;
       const { member, size } = await keptSize(image, digest);
       return size ?? relayed.size({ access: image.access, digest, size: member?.size }, signal);
     },
 
     async order(image, digest) {
+      if (image.held?.(digest)) return undefined;
       const { access } = image;
       const mode = modeFor(image);
       const isOwn = access.registry === ownHost;
@@ -134,6 +137,8 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
     },
 
     async open(image, digest, rangeOf, signal) {
+      const held = image.held?.(digest);
+      if (held) return blobOfBytes(held.bytes, rangeOf);
       const { member, size } = await keptSize(image, digest);
       const blob = { access: image.access, digest, size: member?.size };
       const mode = modeFor(image);
@@ -174,6 +179,14 @@ function notOfImage({ access: { repository } }: PulledImage, digest: Digest): Fa
 /** Returns a store that sends all of its content itself. */
 function unlinked(content: ContentStore): Pick<ContentStore, 'link' | 'open' | 'size'> {
   return { link: async () => undefined, open: content.open, size: content.size };
+}
+
+/** A blob in memory, for a client. */
+export function blobOfBytes(bytes: Uint8Array, rangeOf: RangeOf | undefined): FoundBlob {
+  const size = bytes.length;
+  const { start, end } = rangeOf?.(size) ?? { start: 0, end: size - 1 };
+  const source = sourceOfBytes(bytes.subarray(start, end + 1));
+  return { kind: 'stream', size, source, delivery: 'stored', isVerified: true };
 }
 
 /** A blob of the content store, for a client. */
