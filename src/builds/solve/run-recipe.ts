@@ -6,7 +6,6 @@ import {
   build,
   type FileTree,
   memoryTree,
-  plainLog,
   type ReplacedImage,
   readSshKey,
   SecretMask,
@@ -34,7 +33,7 @@ import {
   withoutIgnoring,
 } from './context/context-tree.ts';
 import { buildTime, datedTree } from './dating/redate-layer.ts';
-import { recordedStep } from './recorded-step.ts';
+import { recordedProgress } from './recorded-step.ts';
 
 /** A recipe to build, and how to build it. */
 export interface RecipeRun {
@@ -207,15 +206,7 @@ async function makeImage(client: BuildkitClient, run: PreparedRun, deps: RunReci
   const mask = new SecretMask();
   for (const base64 of Object.values(run.secrets?.values ?? {}))
     mask.add(Buffer.from(base64, 'base64'));
-  // The log arrives in whole lines, so that no secret is split.
-  const text = plainLog(
-    lines => log.write(lines, shown => mask.apply(shown)),
-    logMs,
-    steps => {
-      for (const step of steps) log.step(recordedStep(step, mask));
-    },
-    count.last,
-  );
+  const progress = recordedProgress(log, count, mask);
   const { imports, exports } = cachesOf(run, deps);
   try {
     const { digest, descriptor } = await build(
@@ -238,15 +229,13 @@ async function makeImage(client: BuildkitClient, run: PreparedRun, deps: RunReci
         cacheImports: imports,
         cacheExports: exports,
       },
-      { signal, onProgress: text.onProgress },
+      { signal, onProgress: progress.onProgress },
     );
     return { digest: digest as Digest, mediaType: descriptor?.mediaType ?? mediaTypes.ociManifest };
   } finally {
-    count.last = text.end();
+    progress.end();
   }
 }
-
-const logMs = 150;
 
 /** Returns the layer caches that a build reads and writes. One that is alone has none. */
 function cachesOf(

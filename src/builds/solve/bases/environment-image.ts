@@ -6,6 +6,14 @@ import type { Platform } from '../../../oci/naming.ts';
 import type { Access } from '../../../upstream/index.ts';
 import type { OfferImage } from './prepare-bases.ts';
 
+/** Name of the image of an environment in recipes. No registry has it. */
+export const environmentImage = 'sluice.invalid/environment:1';
+
+/** Lets BuildKit pull an environment by its name where a recipe names {@link environmentImage}. */
+export const environmentAt = (pulled: string) => ({
+  [environmentImage]: { pulled, shown: 'the environment' },
+});
+
 /** A base image for one platform. */
 export interface EnvironmentBase {
   readonly platform: Platform;

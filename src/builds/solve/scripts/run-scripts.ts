@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import { TarError } from '../../../archives/index.ts';
 import { tarEnd } from '../../../archives/tar-writer.ts';
-import { BuildError, build, memoryTree, plainLog } from '../../../buildkit/index.ts';
+import { BuildError, build, memoryTree } from '../../../buildkit/index.ts';
 import type { MadeStep } from '../../../conda/index.ts';
 import { environmentPrefix } from '../../../conda/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
@@ -14,15 +14,15 @@ import type { Builders } from '../../builder/builders.ts';
 import type { LabelOf, TrustDomain } from '../../domain.ts';
 import type { LogWriter } from '../../logs/build-logs.ts';
 import type { StepCount } from '../../logs/run-step.ts';
-import type { EnvironmentImage } from '../bases/environment-image.ts';
+import { type EnvironmentImage, environmentAt } from '../bases/environment-image.ts';
 import { buildFault } from '../build-fault.ts';
 import { type BuilderAccess, loginsOf } from '../build-rights.ts';
 import { onDatingThread } from '../dating/dating-thread.ts';
 import { emptyTar } from '../dating/pruned-layer.ts';
 import type { PackedLayer } from '../dating/redate-layer.ts';
 import { type ReceivedImage, receivedDocuments, receiveImage } from '../received-image.ts';
-import { recordedStep } from '../recorded-step.ts';
-import { environmentImage, programName, scriptDockerfile } from './script-recipe.ts';
+import { recordedProgress } from '../recorded-step.ts';
+import { programName, scriptDockerfile } from './script-recipe.ts';
 
 /** A run of link scripts. */
 export interface ScriptRun {
@@ -52,19 +52,10 @@ export interface RunScriptsDeps {
   };
 }
 
-const logMs = 150;
-
 export function createRunScripts(deps: RunScriptsDeps): RunScripts {
   const runOnce = async (run: ScriptRun, image: ReceivedImage, isOffline: boolean) => {
     const { domain, platform, log, count, signal } = run;
-    const text = plainLog(
-      lines => log.write(lines),
-      logMs,
-      steps => {
-        for (const step of steps) log.step(recordedStep(step));
-      },
-      count.last,
-    );
+    const progress = recordedProgress(log, count);
     try {
       const { digest, descriptor } = await deps.builders.use(
         { domain, platforms: [platform] },
@@ -76,9 +67,7 @@ export function createRunScripts(deps: RunScriptsDeps): RunScripts {
               dockerfile: scriptDockerfile(isOffline),
               context: memoryTree({ [programName]: run.program }),
               extraHosts: { ...numberedBuild(), ...domainHosts(deps.labelOf(domain.name)) },
-              replacedImages: {
-                [environmentImage]: { pulled: run.image.name, shown: 'the environment' },
-              },
+              replacedImages: environmentAt(run.image.name),
               sourceRules: [{ action: 'deny', pattern: '^(?:https?|git|oci-layout)://' }],
               platforms: [platform],
               ...(isOffline ? { network: 'none' as const } : {}),
@@ -91,13 +80,13 @@ export function createRunScripts(deps: RunScriptsDeps): RunScripts {
                 },
               ],
             },
-            { signal, onProgress: text.onProgress },
+            { signal, onProgress: progress.onProgress },
           ),
       );
       const mediaType = descriptor?.mediaType ?? mediaTypes.ociManifest;
       return { digest: digest as Digest, mediaType };
     } finally {
-      count.last = text.end();
+      progress.end();
     }
   };
 

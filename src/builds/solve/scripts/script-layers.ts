@@ -26,7 +26,7 @@ export interface UnlinkedEnvironment extends EnvironmentBase {
 /** Returns the layer with what the link scripts change; undefined where they change nothing. Throws a `Fault`. */
 export type LinkPackages = (environment: UnlinkedEnvironment) => Promise<InjectedLayer | undefined>;
 
-/** Who asks for an environment. */
+/** Whose environment it is: only callers of one trust domain share layers. */
 type ScriptOwner = Pick<BuildRun, 'owner' | 'isTrusted'> & {
   readonly rights: Pick<BuildRights, 'limits'>;
 };

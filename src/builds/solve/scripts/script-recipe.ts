@@ -1,8 +1,6 @@
 import { createHash } from 'node:crypto';
 import { environmentPrefix, type LayeredPackage } from '../../../conda/index.ts';
-
-/** Name of the image of the environment in the recipe. No registry has it. */
-export const environmentImage = 'sluice.invalid/environment:1';
+import { environmentImage } from '../bases/environment-image.ts';
 
 const folder = '/sluice-scripts';
 /** The program that runs the scripts. */

@@ -5,7 +5,6 @@ import {
   build,
   type FileTree,
   memoryTree,
-  plainLog,
   type SourceRule,
   type TreeEntry,
 } from '../../../buildkit/index.ts';
@@ -17,17 +16,11 @@ import type { Builders } from '../../builder/builders.ts';
 import type { LabelOf, TrustDomain } from '../../domain.ts';
 import type { LogWriter } from '../../logs/build-logs.ts';
 import type { StepCount } from '../../logs/run-step.ts';
+import { environmentAt } from '../bases/environment-image.ts';
 import { buildFault } from '../build-fault.ts';
 import { type BuilderAccess, loginsOf } from '../build-rights.ts';
-import { recordedStep } from '../recorded-step.ts';
-import {
-  environmentImage,
-  metadataName,
-  missingName,
-  script,
-  scriptName,
-  wheelDockerfile,
-} from './wheel-recipe.ts';
+import { recordedProgress } from '../recorded-step.ts';
+import { metadataName, missingName, script, scriptName, wheelDockerfile } from './wheel-recipe.ts';
 
 /** A build of one wheel. */
 export interface WheelRun {
@@ -71,19 +64,10 @@ export interface RunWheelBuildDeps {
   readonly maxBytes: number;
 }
 
-const logMs = 150;
-
 export function createRunWheelBuild(deps: RunWheelBuildDeps): RunWheelBuild {
   return async run => {
     const { title, environment, platform, domain, access, log, count, signal } = run;
-    const text = plainLog(
-      lines => log.write(lines),
-      logMs,
-      steps => {
-        for (const step of steps) log.step(recordedStep(step));
-      },
-      count.last,
-    );
+    const progress = recordedProgress(log, count);
     const output = receiveOutput(title, deps);
     try {
       await deps.builders.use({ domain, platforms: [platform] }, signal, client =>
@@ -93,9 +77,7 @@ export function createRunWheelBuild(deps: RunWheelBuildDeps): RunWheelBuild {
             dockerfile: wheelDockerfile(run.commit),
             context: contextOf(run.files),
             extraHosts: { ...numberedBuild(), ...domainHosts(deps.labelOf(domain.name)) },
-            replacedImages: {
-              [environmentImage]: { pulled: environment, shown: 'the environment' },
-            },
+            replacedImages: environmentAt(environment),
             sourceRules: rulesFor(run.commit),
             platforms: [platform],
             // Also for what a base image adds with ONBUILD.
@@ -103,7 +85,7 @@ export function createRunWheelBuild(deps: RunWheelBuildDeps): RunWheelBuild {
             ...loginsOf(access),
             exporters: [{ type: 'tar', sink: output.open }],
           },
-          { signal, onProgress: text.onProgress },
+          { signal, onProgress: progress.onProgress },
         ),
       );
       return output.result();
@@ -115,7 +97,7 @@ export function createRunWheelBuild(deps: RunWheelBuildDeps): RunWheelBuild {
         partOf: () => ({ name: `the build of ${title}`, advice: '' }),
       });
     } finally {
-      count.last = text.end();
+      progress.end();
     }
   };
 }

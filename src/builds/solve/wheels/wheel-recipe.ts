@@ -1,8 +1,6 @@
 import { createHash } from 'node:crypto';
 import { cloneAddress, type GitCommit } from '../../../pypi/requirements/index.ts';
-
-/** Name of the image of the environment in the recipe. No registry has it. */
-export const environmentImage = 'sluice.invalid/environment:1';
+import { environmentImage } from '../bases/environment-image.ts';
 
 /** What a build writes where it needs other wheels. */
 export const missingName = 'missing.json';
