@@ -46,7 +46,7 @@ test('errors of the disk and of rights say what to do, and defects stay what the
     assert.ok(fault instanceof Fault, code);
     return fault.message;
   };
-  assert.match(messageOf('EACCES'), /may not use \/data\/server.lock .* owner of \/data/);
+  assert.match(messageOf('EACCES'), /\d+:\d+, may not use \/data\/server.lock .* owner of \/data/);
   assert.match(messageOf('EROFS'), /read-only .* mount \/data for writing/);
   assert.match(messageOf('SQLITE_READONLY_DIRECTORY'), /read-only/);
   assert.match(messageOf('SQLITE_CANTOPEN'), /may not use/);

@@ -3,7 +3,9 @@
  * made here. Its `npm ci` asks the registry of packages that the machine uses.
  */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
+import { chown, mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -30,7 +32,14 @@ test('Sluice builds Sluice, and the result is ready to serve, with its pages', a
   const port = await freePort();
   const listen = `127.0.0.1:${port}`;
   const variables = ['-e', `SLUICE_LISTEN=${listen}`, '-e', 'SLUICE_BUILDKIT=off'];
-  const run = ['run', '--detach', '--network', 'host', ...variables, sluiceImageName];
+  const start = ['run', '--network', 'host', ...variables];
+  // Docker makes a directory that does not exist, for root.
+  const refused = await docker.docker([...start, '-v', '/tmp/absent:/data', sluiceImageName]);
+  assert.match(refused.stdout, /1000:1000, may not use .*docker run --user UID:GID/);
+  const state = join(docker.root.directory, 'tmp/state');
+  await mkdir(state);
+  await chown(state, 1000, 1000);
+  const run = [...start, '--detach', '-v', '/tmp/state:/data', sluiceImageName];
   const container = assertSuccess(await docker.docker(run)).trim();
   const response = await untilReady(`http://${listen}/readyz`);
   const log = async () => JSON.stringify(await docker.docker(['logs', container]));
@@ -50,8 +59,9 @@ test('Sluice builds Sluice, and the result is ready to serve, with its pages', a
   const user = assertSuccess(await docker.docker(['exec', container, 'id', '-u']));
   assert.equal(user, '1000\n');
   assertSuccess(await docker.docker(['stop', '--time', '60', container]));
-  const state = ['inspect', '--format', '{{.State.ExitCode}}', container];
-  assert.equal(assertSuccess(await docker.docker(state)), '0\n', await log());
+  const exit = ['inspect', '--format', '{{.State.ExitCode}}', container];
+  assert.equal(assertSuccess(await docker.docker(exit)), '0\n', await log());
+  assert.ok(existsSync(join(state, 'sluice.db')));
   const changes = assertSuccess(await docker.docker(['diff', container])).split('\n');
   const compiled = changes.filter(line => line.startsWith('A /sluice/node_modules/.cache/'));
   assert.ok(compiled.length < 100, `${compiled.length} modules were compiled by the container`);

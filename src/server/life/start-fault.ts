@@ -24,7 +24,8 @@ function whatToDo(error: Error, code: string, data: string): string | undefined 
     return `The server cannot write ${path}, which is read-only (${code}): mount ${data} for writing, ${orOther}`;
   }
   if (/^(?:EACCES|EPERM|SQLITE_(?:CANTOPEN|PERM))/.test(code)) {
-    return `The user of the server may not use ${path} (${code}): make this user the owner of ${data} and of all files in it, ${orOther}`;
+    const user = `${process.getuid?.()}:${process.getgid?.()}`;
+    return `The user of the server, ${user}, may not use ${path} (${code}): make this user the owner of ${data} and of all files in it ('chown -R ${user}'), run the server as their owner (for a container: 'docker run --user UID:GID'), ${orOther}`;
   }
   if (code === 'ENOTDIR') {
     return `The server cannot use ${path} (${code}): a file has the place of one of its directories. Remove that file, ${orOther}`;
