@@ -12,6 +12,7 @@ test('by default, builds without a login are allowed only where nobody else can 
     [{ tls: { ...certificate, listen: '0.0.0.0:9443' } }, 'https://localhost:9443', 'login'],
     [{ listen: '0.0.0.0:9090' }, 'http://127.0.0.1:9090', 'login'],
     [{ listen: '127.0.0.1.example.com:9090' }, 'http://127.0.0.1:9090', 'login'],
+    [{ listen: '0.0.0.0:9090', local: 'true' }, 'http://127.0.0.1:9090', 'open'],
     [{}, 'https://images.example.com', 'login'],
     [{ trustedProxies: 1 }, 'http://127.0.0.1:9090', 'login'],
     [{ access: { builds: 'off' } }, 'http://127.0.0.1:9090', 'off'],
@@ -19,5 +20,15 @@ test('by default, builds without a login are allowed only where nobody else can 
   ] as const) {
     const rules = accessRules(configSchema.parse(settings), new URL(url));
     assert.deepEqual(rules, { requests: 'open', builds, pulls: 'open' }, JSON.stringify(settings));
+  }
+});
+
+test('a server that says that it is local and has an address for others does not start', () => {
+  for (const [settings, url] of [
+    [{ local: true }, 'https://images.example.com'],
+    [{ local: true, trustedProxies: 1 }, 'http://127.0.0.1:9090'],
+  ] as const) {
+    const rules = () => accessRules(configSchema.parse(settings), new URL(url));
+    assert.throws(rules, { name: 'ConfigError', message: /'local' requires .*'url'.*access/ });
   }
 });

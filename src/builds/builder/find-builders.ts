@@ -273,6 +273,8 @@ function reportOpenness(options: FindBuildersOptions): void {
     );
     return;
   }
+  // Without its programs, as in the image of Sluice, nobody has this builder.
+  if (bring === undefined && !hasOwnBuilder(options)) return;
   // The running installation may add what is missing, but not the rights of root.
   if (containment === undefined || (bring !== undefined && mayContain(options))) return;
   const obstacle = obstacleToContainment(builderPath(options));

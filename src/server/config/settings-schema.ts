@@ -265,6 +265,11 @@ export const configSchema = z.strictObject({
     .describe(
       'Public base URL. Its host and port begin every served image name. Default: `https://<tls.listen>` with TLS, otherwise `http://<listen>`',
     ),
+  local: flag
+    .default(false)
+    .describe(
+      'Only people of this machine can reach the server, although it listens on other addresses: a container whose port is published at 127.0.0.1. Callers without a login may then build and freeze, as on a server that listens on 127.0.0.1',
+    ),
   hosts: list
     .pipe(z.array(host))
     .default([])

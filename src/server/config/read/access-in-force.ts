@@ -3,6 +3,7 @@ import type { Shares } from '../../../builds/index.ts';
 import { type BuildPlaces, localFrozenPaths } from '../../../builds/plan/index.ts';
 import { pullRights } from '../../../hosted/accounts/index.ts';
 import type { AccessRules } from '../../../http/index.ts';
+import { ConfigError } from '../config-file.ts';
 import type { Config } from '../settings-schema.ts';
 
 /**
@@ -21,15 +22,20 @@ export function accessRules(
   };
 }
 
-type Listening = Pick<Config, 'listen' | 'tls' | 'trustedProxies'>;
+type Listening = Pick<Config, 'listen' | 'local' | 'tls' | 'trustedProxies'>;
 
-/** Returns true for a server that only its own machine can reach. */
-function isLocal({ listen, tls, trustedProxies }: Listening, publicUrl: URL): boolean {
+/** Returns true for a server that only its own machine can reach. Throws a {@link ConfigError} if `local` cannot be so. */
+function isLocal({ listen, local, tls, trustedProxies }: Listening, publicUrl: URL): boolean {
   const addresses = tls.listen === undefined ? [listen] : [listen, tls.listen];
+  const isForMachine = isLoopback(publicUrl.hostname) && trustedProxies === 0;
+  if (local && !isForMachine) {
+    throw new ConfigError(
+      "'local' requires that the host of 'url' is a loopback address, such as 127.0.0.1, and that 'trustedProxies' is 0: who may use a server that others reach is for 'access' to say",
+    );
+  }
   return (
-    addresses.every(address => isLoopback(address.slice(0, address.lastIndexOf(':')))) &&
-    isLoopback(publicUrl.hostname) &&
-    trustedProxies === 0
+    isForMachine &&
+    (local || addresses.every(address => isLoopback(address.slice(0, address.lastIndexOf(':')))))
   );
 }
 
@@ -45,7 +51,7 @@ function isLoopback(host: string): boolean {
  * callers without a login are its own people: they may use everything.
  */
 export function configuredShares(
-  config: Pick<Config, 'access' | 'listen' | 'tls' | 'trustedProxies' | 'builds'>,
+  config: Pick<Config, 'access' | 'builds'> & Listening,
   publicUrl: URL,
 ): { readonly concurrent: Shares; readonly waiting: Shares } {
   const { concurrent, maxWaiting, ...limits } = config.builds;

@@ -13,7 +13,7 @@ export const access = z.strictObject({
     'Who may make container requests, inspect images and check credentials: everybody (`open`), callers with a platform access token or an account (`login`), nobody (`off`). Default: `open`',
   ),
   builds: openness.describe(
-    'Who may have images built, frozen or converted: `open`, `login` or `off`. Default: `open` where `listen`, `tls.listen` and `url` are loopback addresses and `trustedProxies` is 0, otherwise `login`',
+    'Who may have images built, frozen or converted: `open`, `login` or `off`. Default: `open` where `listen`, `tls.listen` and `url` are loopback addresses and `trustedProxies` is 0, or with `local`; otherwise `login`',
   ),
   pulls: openness.describe(
     'Who may pull served names: everybody who has the name (`open`), clients that have also logged in (`login`), nobody (`off`). With `off`, only container requests for frozen images are accepted. Default: `open`',
