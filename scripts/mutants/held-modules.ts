@@ -260,4 +260,36 @@ export const heldModules: readonly HeldModule[] = [
     ],
   },
   { file: 'src/images/sif/runtime/labels.ts', tests: ['test/sif/labels.test.ts'] },
+  {
+    file: 'src/server/config/read/access-in-force.ts',
+    tests: [
+      'test/config/access.test.ts',
+      'test/config/places.test.ts',
+      'test/config/caller-shares.test.ts',
+    ],
+    equal: [
+      ['/^\\[|\\]$/g -> /\\[|\\]$/g', 'a host has brackets at both ends only'],
+      ['/^\\[|\\]$/g -> /^\\[|\\]/g', 'a host has brackets at both ends only'],
+    ],
+  },
+  { file: 'src/scans/scan-policy.ts', tests: ['test/scans/scan-queue.test.ts'] },
+  {
+    file: 'src/http/registry/pull-meter.ts',
+    tests: ['test/http/pull-meter.test.ts'],
+  },
+  {
+    file: 'src/http/registry/told-pulls.ts',
+    tests: ['test/http/told-pulls.test.ts'],
+    equal: [['mostToldBytes', 'how much a leader reads at once']],
+  },
+  {
+    file: 'src/pypi/built/check-built.ts',
+    tests: ['test/pypi/check-built.test.ts'],
+    equal: [
+      ['fileName.slice(0, 200) -> fileName', 'the length of a message'],
+      ['fileName.slice(0, 200): 0 -> 1', 'the length of a message'],
+      ['fileName.slice(0, 200): 200 -> 201', 'the length of a message'],
+      ['fileName.slice(0, 200): 200 -> 199', 'the length of a message'],
+    ],
+  },
 ];

@@ -10,7 +10,13 @@ test('by default, builds without a login are allowed only where nobody else can 
     [{ listen: '[::1]:9090' }, 'http://localhost:9090', 'open'],
     [{ tls: { ...certificate, listen: '127.0.0.1:9443' } }, 'https://localhost:9443', 'open'],
     [{ tls: { ...certificate, listen: '0.0.0.0:9443' } }, 'https://localhost:9443', 'login'],
+    [{ listen: 'LOCALHOST:9090' }, 'http://127.0.0.1:9090', 'open'],
     [{ listen: '0.0.0.0:9090' }, 'http://127.0.0.1:9090', 'login'],
+    [
+      { listen: '0.0.0.0:9090', tls: { ...certificate, listen: '127.0.0.1:9443' } },
+      'https://localhost:9443',
+      'login',
+    ],
     [{ listen: '127.0.0.1.example.com:9090' }, 'http://127.0.0.1:9090', 'login'],
     [{ listen: '0.0.0.0:9090', local: 'true' }, 'http://127.0.0.1:9090', 'open'],
     [{}, 'https://images.example.com', 'login'],
@@ -20,6 +26,17 @@ test('by default, builds without a login are allowed only where nobody else can 
   ] as const) {
     const rules = accessRules(configSchema.parse(settings), new URL(url));
     assert.deepEqual(rules, { requests: 'open', builds, pulls: 'open' }, JSON.stringify(settings));
+  }
+});
+
+test('what access says is in force', () => {
+  const rules = (access: object) =>
+    accessRules(configSchema.parse({ access }), new URL('http://127.0.0.1:9090'));
+  const open = { requests: 'open', builds: 'open', pulls: 'open' };
+  for (const one of ['requests', 'builds', 'pulls']) {
+    for (const openness of ['login', 'off']) {
+      assert.deepEqual(rules({ [one]: openness }), { ...open, [one]: openness });
+    }
   }
 });
 

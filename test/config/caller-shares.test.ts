@@ -23,4 +23,6 @@ test('strangers leave a permit and half of the queue to users, except on a local
     assert.deepEqual(found, [permits, places], JSON.stringify(settings));
     assert.equal(concurrent.ofOne, concurrent.inAll);
   }
+  const own = configSchema.parse({ builds: { concurrent: 8, concurrentPerCaller: 3 } });
+  assert.equal(configuredShares(own, new URL(here)).concurrent.ofOne, 3);
 });

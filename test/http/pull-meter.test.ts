@@ -60,3 +60,26 @@ test('one client and one token have one pull per half minute', async () => {
   assert.equal(await usage.count('mounted', {}), 2);
   assert.deepEqual(recorded, ['one', 'one', 'two', 'one']);
 });
+
+test('pulls that have happened are counted at the limit, and each once', async () => {
+  const { meter, usage } = makeMeter(1);
+  for (const token of ['one', 'one', 'two', 'three']) meter.note('client', request(token));
+  assert.equal(await usage.count('pulls', {}), 3);
+  assert.throws(() => meter.admit('client', request('four')), Fault);
+  assert.equal(meter.admit('client', request('three')), true);
+  meter.count('client', request('three'));
+  assert.equal(await usage.count('pulls', {}), 3);
+});
+
+test('only an image that was made for no platform is one of amd64', async () => {
+  const { meter, usage } = makeMeter(10);
+  const ask = (token: string, more: object) =>
+    meter.count('client', { ...request(token), ...more } as ContainerRequest);
+  ask('recipe', { isBuilt: true, asked: {} });
+  ask('another recipe', { isBuilt: true, asked: {} });
+  ask('frozen', { isBuilt: true, asked: { containerImage: 'alpine' } });
+  ask('served', { asked: {} });
+  ask('arm', { isBuilt: true, asked: {}, platform: 'linux/arm64' });
+  assert.equal(await usage.count('pulls', { arch: 'amd64' }), 2);
+  assert.equal(await usage.count('pulls', { arch: 'arm64' }), 1);
+});

@@ -88,6 +88,14 @@ test('the leader limits the pulls of a replica, and counts each once', async () 
   teller.close();
 });
 
+test('a request that is only looked at is not counted', async () => {
+  const site = startSite();
+  await site.teller.meter.look?.('client', request('a'));
+  assert.deepEqual(site.counted, []);
+  assert.equal(await pull(site, 'client', 'a'), '1');
+  site.teller.close();
+});
+
 test('the leader says whether a right holds', async () => {
   const site = startSite();
   const { teller } = site;
@@ -174,9 +182,15 @@ test('a message of something else is refused', () => {
   for (const told of [{}, [{ kind: 'served' }], [{ kind: 'other', client: '' }]]) {
     assert.throws(() => readToldPulls(Buffer.from(JSON.stringify(told))));
   }
-  const many = Array.from({ length: 501 }, () => ({
-    ...{ kind: 'hosted', client: '', isHead: true, repository: '', reference: '', digest: '' },
-  }));
-  assert.throws(() => readToldPulls(Buffer.from(JSON.stringify(many))));
+  const told = (count: number, repository: string) =>
+    Array.from({ length: count }, () => ({
+      ...{ kind: 'hosted', client: '', isHead: true, repository, reference: '', digest: '' },
+    }));
+  const read = (count: number, repository = '') =>
+    readToldPulls(Buffer.from(JSON.stringify(told(count, repository))));
+  assert.equal(read(500).length, 500);
+  assert.throws(() => read(501));
+  assert.equal(read(1, 'x'.repeat(1024)).length, 1);
+  assert.throws(() => read(1, 'x'.repeat(1025)));
   assert.throws(() => readToldReplies(Buffer.from('[{"isAdmitted":true}]'), 2));
 });

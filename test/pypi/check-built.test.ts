@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { checkBuiltWheel } from '../../src/pypi/index.ts';
+import { checkBuiltWheel, identityOfWheel } from '../../src/pypi/index.ts';
 
 const target = { version: '3.11.2', machine: 'x86_64', glibc: '2.36' } as const;
 
@@ -28,12 +28,17 @@ test('a wheel that was built is the one that its source promises', () => {
     'some_tool-1.0-py3-none-any.zip',
     '../some_tool-1.0-py3-none-any.whl',
     'some_tool-1.0-py3-none-any\n.whl',
+    'some_tool-1.0-py3-none-any.whl.exe',
     `some_tool-1.0-py3-none-${'a'.repeat(300)}.whl`,
   ]) {
     assert.throws(() => check(fileName), another, fileName);
   }
   for (const [fileName, metadata, message] of [
-    ['some_tool-1.0-cp311-cp311-linux_aarch64.whl', undefined, /does not run with Python 3\.11\.2/],
+    [
+      'some_tool-1.0-cp311-cp311-linux_aarch64.whl',
+      undefined,
+      /"some_tool-1\.0-cp311-cp311-linux_aarch64\.whl", which does not run with Python 3\.11\.2 on Linux for x86_64 with glibc 2\.36$/,
+    ],
     ['some_tool-1.0-cp312-cp312-linux_x86_64.whl', undefined, /does not run with Python 3\.11\.2/],
     [
       'some_tool-1.0-py3-none-any.whl',
@@ -44,5 +49,13 @@ test('a wheel that was built is the one that its source promises', () => {
     ['some_tool-1.0-py3-none-any.whl', '', /METADATA without a name/],
   ] as const) {
     assert.throws(() => check(fileName, metadata), message, fileName);
+  }
+});
+
+test('the name of a wheel says its project and version', () => {
+  const some = { name: 'some-tool', version: '1.0' };
+  assert.deepEqual(identityOfWheel('Some.Tool-1.0-py3-none-any.whl'), some);
+  for (const fileName of ['some_tool-one-py3-none-any.whl', 'some_tool-1.0.tar.gz', 'some_tool']) {
+    assert.equal(identityOfWheel(fileName), undefined, fileName);
   }
 });

@@ -171,6 +171,10 @@ suite('the queue of scans', () => {
     assert.throws(() => scanToPass(all, { caller, scan: undefined }), /request it again/);
     const scan = { id: 'sc-1', mode: 'async', levels: [] } as const;
     assert.equal(scanToPass(off, { caller, scan }), undefined);
+    const required = { id: 'sc-2', mode: 'required', levels: ['HIGH', 'LOW'] } as const;
+    assert.equal(scanToPass(off, { caller, scan: required }), required);
+    const { levels } = scanToPass(all, { caller, scan: { ...required, levels: ['HIGH'] } }) ?? {};
+    assert.deepEqual(levels, []);
     assert.deepEqual(scanToPass(all, { caller, scan }), {
       ...scan,
       ...{ mode: 'required', levels: ['LOW'] },
