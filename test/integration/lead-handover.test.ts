@@ -9,12 +9,13 @@ import pg from 'pg';
 import { digestOf } from '../../src/oci/digest.ts';
 import { basic, expect, Repository } from '../hosted/push-client.ts';
 import { eventually } from '../world/eventually.ts';
+import { freePort } from '../world/free-port.ts';
 import { type ObjectStore, startObjectStore } from '../world/object-store.ts';
 import { type Postgres, startPostgres } from '../world/postgres.ts';
 import { type Replicas, startReplicas } from '../world/replicas.ts';
 import { shiftedClock } from '../world/shifted-clock.ts';
 import { startSilentProxy } from '../world/silent-proxy.ts';
-import type { ContainerResponse, Sluice } from '../world/sluice.ts';
+import { type ContainerResponse, type Sluice, startSluice } from '../world/sluice.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 import { accounts, admin } from './hosted.ts';
@@ -55,6 +56,7 @@ suite('the lead is handed over', () => {
     assert.ok(leads >= 0);
     return { leads, leader: server(leads), follower: server(1 - leads) };
   };
+  const metricsOf = async (at: Sluice) => (await at.fetch('/metrics')).text();
   const ended = ({ process }: Sluice) =>
     new Promise<number | null>(resolve => process.once('exit', resolve));
 
@@ -282,11 +284,31 @@ suite('the lead is handed over', () => {
     );
     assert.ok(noticed < 7000, String(noticed));
     assert.ok(failed < 2000, String(failed));
+    // The replica that replaced it is replaced in turn, by one whose address it has never heard.
+    const port = await freePort();
+    await using third = await startSluice({
+      port,
+      config: { accounts, buildkit: 'off' },
+      env: {
+        ...replicas.environment(1 - leads),
+        SLUICE_DATA: replicas.keys.replace(/keys$/, 'data-third'),
+        SLUICE_REPLICA_ADDRESS: `http://127.0.0.1:${port}`,
+      },
+    });
+    const hasThird = async () => /^sluice_replica_leads 1$/m.test(await metricsOf(third));
+    assert.equal(await hasThird(), false);
+    await other.kill();
+    await eventually('the third one leads', hasThird);
+    const replaced = performance.now();
+    assert.equal((await push(cut, 'fifth')).status, 201);
+    assert.equal((await pull(cut)).status, 200);
+    t.diagnostic(`handed on to the third (ms): ${Math.round(performance.now() - replaced)}`);
     // It starts again once it reaches the database.
     const end = ended(cut);
     proxy.resume();
     assert.equal(await end, 1);
-    await replicas.start(leads);
+    await third.kill();
+    for (const position of [1 - leads, leads]) await replicas.start(position);
   });
 
   test('to the replica that the operator names, while transfers and writes go on', async t => {

@@ -35,12 +35,13 @@ const withNews = (news: unknown) =>
 test('a former leader gets the news until it accepts them, and believes the keys of its site only', async () => {
   await using former = await startFormer([409, 204]);
   const signal = new AbortController().signal;
-  await createLeadNews(key, leader).tell(former.address, signal);
+  const began = Date.now();
+  await createLeadNews(key, leader).tell(former.address, began, signal);
   assert.equal(former.received.length, 2);
   const [request] = former.received;
   assert.ok(request);
   const own = createLeadNews(key, former.address);
-  assert.equal(own.read(request)?.href, leader.href);
+  assert.deepEqual(own.read(request), { leader, time: began });
   // They hold for this replica, for a while, and contain nothing with which somebody could hand requests on.
   assert.deepEqual(
     Object.keys(request.headers).sort(),
@@ -48,7 +49,7 @@ test('a former leader gets the news until it accepts them, and believes the keys
   );
   const elsewhere = createLeadNews(key, new URL('http://127.0.0.1:8/'));
   assert.equal(elsewhere.read(request), undefined);
-  const later = createLeadNews(key, former.address, () => Date.now() + 11 * 60_000);
+  const later = createLeadNews(key, former.address, () => Date.now() + 16 * 60_000);
   assert.equal(later.read(request), undefined);
   const ofOthers = createLeadNews(randomBytes(32), former.address);
   assert.equal(ofOthers.read(request), undefined);
@@ -72,9 +73,9 @@ test('a former leader that has ended, or hangs, delays nobody', async () => {
   const closing = new AbortController();
   const news = createLeadNews(key, leader);
   // Nobody listens there.
-  const told = news.tell(new URL('http://127.0.0.1:1/'), closing.signal);
+  const told = news.tell(new URL('http://127.0.0.1:1/'), Date.now(), closing.signal);
   closing.abort();
   await told;
   // It is this replica.
-  await news.tell(leader, new AbortController().signal);
+  await news.tell(leader, Date.now(), new AbortController().signal);
 });

@@ -3,17 +3,20 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
+import { readVersion } from '../../src/foundation/version.ts';
 import { digestOf } from '../../src/oci/digest.ts';
 import { pushCorpus } from '../corpus/corpus.ts';
 import { call, raw } from '../faults/http-client.ts';
-import { basic, Repository } from '../hosted/push-client.ts';
+import { basic, expect, Repository } from '../hosted/push-client.ts';
 import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
 import { eventually } from '../world/eventually.ts';
+import { makeNextVersion } from '../world/next-version.ts';
 import { type ObjectStore, startObjectStore } from '../world/object-store.ts';
 import { type Postgres, startPostgres } from '../world/postgres.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { type Replicas, startReplicas } from '../world/replicas.ts';
 import type { ContainerResponse, Sluice } from '../world/sluice.ts';
+import { sluiceCommand } from '../world/sluice-command.ts';
 import { accounts, admin } from './hosted.ts';
 
 const login = basic(admin.username, admin.password);
@@ -216,7 +219,8 @@ suite('three replicas', () => {
     await replicas.start(second.killed);
   });
 
-  test('a restart of all, one by one, fails no request through the balancer', async () => {
+  test('an update of all, one by one, to a version with another schema fails no request through the balancer', async () => {
+    await using next = await makeNextVersion();
     const responses: ContainerResponse[] = [];
     const failures: string[] = [];
     let isDone = false;
@@ -264,18 +268,50 @@ suite('three replicas', () => {
         else await found.arrayBuffer();
       }
     };
-    const loops = [...['a', 'b', 'c'].map(loop), build()];
+    let pushes = 0;
+    const push = async () => {
+      for (; !isDone; pushes += 1) {
+        const repository = new Repository(balancer, `team/pushed-${pushes}`, login);
+        const pushed = await repository.pushImage('x', [randomBytes(1000)]);
+        assert.equal(digestOf(expect(await repository.get('manifests/x'), 200).body), pushed);
+      }
+    };
+    const loops = [...['a', 'b', 'c'].map(loop), build(), push()];
     for (const position of replicas.servers.keys()) {
       await server(position).stop();
-      await replicas.start(position);
+      await replicas.start(position, {}, next.command);
       await eventually('one leads', async () => (await replicas.leader()) >= 0);
     }
     isDone = true;
     await Promise.all(loops);
     assert.deepEqual(failures, []);
+    assert.ok(pushes > 10, String(pushes));
     assert.ok(responses.length > 10);
     assert.ok(responses.some(({ buildId }) => buildId !== undefined));
     for (const response of responses)
       assert.equal((await manifest(server(0), response)).status, 200);
+
+    // The way back ends at the schema: a replica of the older version serves, and does not lead.
+    const position = ((await replicas.leader()) + 1) % 3;
+    await server(position).stop();
+    const older = await replicas.start(position);
+    for (const response of responses.slice(0, 3))
+      assert.equal((await manifest(older, response)).status, 200);
+    const run = async (...args: readonly string[]) =>
+      sluiceCommand(['replicas', ...args], replicas.environment(position));
+    const listed = JSON.parse((await run('list', '--json')).stdout);
+    assert.deepEqual(
+      listed.replicas
+        .map((one: { role: string; version: string }) => `${one.role} ${one.version}`)
+        .sort(),
+      [
+        `follower ${next.version}`,
+        `leader ${next.version}`,
+        `older version ${readVersion().version}`,
+      ],
+    );
+    const refused = await run('lead', older.url);
+    assert.equal(refused.code, 1);
+    assert.match(refused.stderr, /older than the schema of the database/);
   });
 });

@@ -26,7 +26,12 @@ export interface Replicas extends AsyncDisposable {
   /** Returns the position of the one that leads. */
   leader(): Promise<number>;
   /** Starts the one at the position again, after `kill` or `stop`. */
-  start(position: number, env?: Readonly<Record<string, string>>): Promise<Sluice>;
+  start(
+    position: number,
+    env?: Readonly<Record<string, string>>,
+    /** Starts another program, without a check of its responses. */
+    command?: readonly string[],
+  ): Promise<Sluice>;
 }
 
 export interface ReplicasOptions {
@@ -94,12 +99,13 @@ export async function startReplicas(options: ReplicasOptions): Promise<Replicas>
     SLUICE_STOP_DELAY: '1s',
     ...options.env,
   });
-  const start: Replicas['start'] = async (position, env = {}) => {
+  const start: Replicas['start'] = async (position, env = {}, command = undefined) => {
     const server = await startServer({
       data: dataOf(position),
       port: ports[position] ?? 0,
       config,
       env: { ...environment(position), ...env },
+      ...(command ? { command } : {}),
     });
     servers[position] = server;
     return server;

@@ -41,6 +41,11 @@ export async function runReplicasLead(values: Values, given: string): Promise<nu
         `The clock of ${address} differs from that of the database, so it does not lead: set the time of its machine, such as with NTP`,
       );
     }
+    if (chosen.role === 'older version') {
+      throw new CommandError(
+        `${address} has version ${chosen.version ?? 'unknown'}, which is older than the schema of the database, so it does not lead: update it first`,
+      );
+    }
     const rows = await openPostgresRows(database);
     try {
       if (!(await site.choose(chosen.pid))) {
@@ -95,7 +100,7 @@ function find(
 function notLed(address: string, leader: string | undefined): CommandError {
   const who = leader === undefined ? 'No replica leads yet' : `${shown(leader)} leads`;
   return new CommandError(
-    `${address} does not lead. ${who}. The logs of both say why: the replica may have ended meanwhile, or have an older version`,
+    `${address} does not lead. ${who}. The logs of both say why: the replica may have ended meanwhile`,
   );
 }
 

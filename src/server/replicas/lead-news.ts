@@ -4,21 +4,29 @@ import { request as httpsRequest } from 'node:https';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { handedOnHeaders } from '../../http/index.ts';
 
-/** Lets a former leader know who leads now: it may have lost its database, and nothing else. */
+/** Lets other replicas know who leads now: they may have lost their database, and nothing else. */
 export interface LeadNews {
   /**
-   * Sends the replica at an address the news that this one leads, until it accepts them, at most for two minutes. Never rejects.
+   * Sends the replica at an address the news that this one leads since a time, until it accepts them, at most for two
+   * minutes. Never rejects.
    */
-  tell(former: URL, signal: AbortSignal): Promise<void>;
-  /** Returns the address of the replica that says that it leads; undefined for any other request. */
-  read(request: IncomingMessage): URL | undefined;
+  tell(other: URL, time: number, signal: AbortSignal): Promise<void>;
+  /** Returns what the request of a replica says that leads; undefined for any other request. */
+  read(request: IncomingMessage): HeardLead | undefined;
+}
+
+/** A lead that another replica reports. */
+export interface HeardLead {
+  readonly leader: URL;
+  /** When it began, by the clock of the database (ms since the epoch): a later lead counts. */
+  readonly time: number;
 }
 
 const pauseMs = 1000;
 const responseMs = 2000;
 const patienceMs = 120_000;
-// Clocks of replicas that lead differ from the database by less.
-const longestAgeMs = 10 * 60_000;
+// Clocks of replicas that lead differ from the database by 10 minutes at most, and the news are sent for two.
+const longestAgeMs = 15 * 60_000;
 const longest = 4096;
 
 /**
@@ -32,12 +40,11 @@ export function createLeadNews(key: Buffer, own: URL, now = Date.now): LeadNews 
   const sign = (to: URL, leader: URL, time: number): string =>
     createHmac('sha256', key).update(`${to.href}\n${leader.href}\n${time}`).digest('base64url');
 
-  const tellOnce = (former: URL): Promise<boolean> => {
-    const time = now();
-    const news = `${own.href} ${time} ${sign(former, own, time)}`;
+  const tellOnce = (other: URL, time: number): Promise<boolean> => {
+    const news = `${own.href} ${time} ${sign(other, own, time)}`;
     const { promise, resolve } = Promise.withResolvers<boolean>();
-    const out = (former.protocol === 'http:' ? httpRequest : httpsRequest)(
-      new URL('/healthz', former),
+    const out = (other.protocol === 'http:' ? httpRequest : httpsRequest)(
+      new URL('/healthz', other),
       {
         method: 'POST',
         agent: false,
@@ -56,11 +63,11 @@ export function createLeadNews(key: Buffer, own: URL, now = Date.now): LeadNews 
   };
 
   return {
-    async tell(former, signal) {
-      if (former.href === own.href) return;
+    async tell(other, time, signal) {
+      if (other.href === own.href) return;
       const deadline = performance.now() + patienceMs;
       while (!signal.aborted && performance.now() < deadline) {
-        if (await tellOnce(former)) return;
+        if (await tellOnce(other, time)) return;
         await sleep(pauseMs, undefined, { signal, ref: false }).catch(() => {});
       }
     },
@@ -70,9 +77,12 @@ export function createLeadNews(key: Buffer, own: URL, now = Date.now): LeadNews 
       const [address = '', time = '', mac = ''] = news.split(' ');
       if (!URL.canParse(address) || !(Math.abs(now() - Number(time)) < longestAgeMs))
         return undefined;
-      const leader = new URL(address);
-      const [one, other] = [Buffer.from(mac), Buffer.from(sign(own, leader, Number(time)))];
-      return one.length === other.length && timingSafeEqual(one, other) ? leader : undefined;
+      const heard = { leader: new URL(address), time: Number(time) };
+      const expected = Buffer.from(sign(own, heard.leader, heard.time));
+      const given = Buffer.from(mac);
+      return given.length === expected.length && timingSafeEqual(given, expected)
+        ? heard
+        : undefined;
     },
   };
 }

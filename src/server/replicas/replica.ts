@@ -21,7 +21,7 @@ import { ConfigError, type ReplicaSettings } from '../config/index.ts';
 import type { Entry } from '../life/entries.ts';
 import { createCurrentLeader } from './current-leader.ts';
 import { createFollower, type Follower } from './follower.ts';
-import { accepted, createLeadNews, refused } from './lead-news.ts';
+import { accepted, createLeadNews, type HeardLead, refused } from './lead-news.ts';
 
 /** One of several servers of a site: first it follows, then it leads. */
 export interface Replica extends Follower {
@@ -80,6 +80,8 @@ export async function startReplica(
   let isReplaced = false;
   let givingUp: Promise<boolean> | undefined;
   const news = createLeadNews(keys.news, address);
+  /** When the last lead began of which another replica sent news. */
+  let heardLeadAt = 0;
 
   const onLeader = (found: Leader | undefined): void => {
     if (found && found.keys !== keys.name) {
@@ -97,16 +99,25 @@ export async function startReplica(
     if (reason === undefined) log.info('the database answers this replica again');
     else log.warn({ reason }, 'cannot ask the database who leads: this replica tries again');
   };
+  const hindrances: { clock?: string | undefined; schema?: string | undefined } = {};
+  const noteHindrances = (added: string | undefined): void => {
+    if (added !== undefined) log.error(added);
+    const reason = hindrances.clock ?? hindrances.schema;
+    if (reason === undefined) log.info('this replica may lead');
+    follower.hinder(reason);
+  };
   const lock = awaitLead(database, {
     onLeader,
     onHandOver: leader.handOver,
     onReadable: follower.noteReadable,
     onWrongClock(aheadMs) {
-      const reason = aheadMs === 0 ? undefined : wrongClock(aheadMs);
-      if (reason === undefined)
-        log.info('the clock fits that of the database: this replica may lead');
-      else log.error(reason);
-      follower.hinder(reason);
+      hindrances.clock = aheadMs === 0 ? undefined : wrongClock(aheadMs);
+      if (hindrances.clock === undefined) log.info('the clock fits that of the database');
+      noteHindrances(hindrances.clock);
+    },
+    onNewerSchema(isNewer) {
+      hindrances.schema = isNewer ? olderVersion() : undefined;
+      noteHindrances(hindrances.schema);
     },
     onOutage,
     onReplaced() {
@@ -179,10 +190,15 @@ export async function startReplica(
   };
 
   /** Answers another replica that says that it leads. */
-  const answerNews = async (next: URL, response: ServerResponse): Promise<void> => {
+  const answerNews = async (
+    { leader: next, time }: HeardLead,
+    response: ServerResponse,
+  ): Promise<void> => {
     const hasLock = leading !== undefined && (await lock).isHeld;
     response.writeHead(hasLock ? refused : accepted).end();
-    if (hasLock) return;
+    // A later leader may have been faster than the one before it.
+    if (hasLock || time < heardLeadAt) return;
+    heardLeadAt = time;
     if (leading) {
       const work = leading;
       leading = undefined;
@@ -194,12 +210,11 @@ export async function startReplica(
       ledBy(next);
       work.follow(entryOf(follower.entry));
       await stopLeading(work);
-      // One that has just started, and has not reached the database yet.
-    } else if (!leader.address) {
-      leader.set(next);
+    } else {
+      // One that follows may be cut off from the database as well. Otherwise, it reads there who leads.
+      ledBy(next);
       known.resolve(next);
-      // One that leads no more hears it from the one before.
-    } else if (isReplaced) ledBy(next);
+    }
   };
   /** Counts the pulls that another replica answers. */
   const answerPulls = async (request: IncomingMessage, response: ServerResponse) => {
@@ -220,8 +235,8 @@ export async function startReplica(
   };
   const entryOf = ({ respond, handleUpgrade, refusesBody }: Entry): Entry => ({
     respond(request, response) {
-      const next = news.read(request);
-      return next ? answerNews(next, response) : respond(request, response);
+      const heard = news.read(request);
+      return heard ? answerNews(heard, response) : respond(request, response);
     },
     handleUpgrade,
     ...(refusesBody ? { refusesBody } : {}),
@@ -237,14 +252,17 @@ export async function startReplica(
     lock,
     lost: lost.promise,
     async lead(work) {
-      const former = await (await lock).announce({ address: address.href, keys: keys.name });
+      const announced = await (await lock).announce({ address: address.href, keys: keys.name });
       leader.set(address);
       leading = work;
       // It counts the last pulls that it has answered as a follower itself.
       void follower
         .endReads()
         .catch(err => log.warn({ err }, 'cannot close the connections of reads'));
-      if (former?.keys === keys.name) void news.tell(new URL(former.address), closing.signal);
+      for (const unheard of announced?.unheard ?? []) {
+        if (URL.canParse(unheard))
+          void news.tell(new URL(unheard), announced?.time ?? 0, closing.signal);
+      }
     },
     async giveUpLead() {
       await giveUpLead();
@@ -278,6 +296,10 @@ function wrongClock(aheadMs: number): string {
   const minutes = Math.round(Math.abs(aheadMs) / 60_000);
   const side = aheadMs > 0 ? 'ahead of' : 'behind';
   return `The clock of this machine is ${minutes} minutes ${side} that of the database, so this replica does not lead: set the time of both machines, such as with NTP`;
+}
+
+function olderVersion(): string {
+  return `A newer version than this one (${readVersion().version}) has changed the schema of the database, so this replica does not lead: it hands requests on to the leader. Update this replica`;
 }
 
 // Writes wait for as long as both, and for the start of the next leader.

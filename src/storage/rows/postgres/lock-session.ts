@@ -178,15 +178,14 @@ export const holderSql = `SELECT pid FROM pg_locks WHERE locktype = 'advisory' A
   AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
   AND (classid::bigint << 32) + objid::bigint = $1`;
 const findLeader = `SELECT address, keys FROM leader WHERE pid IN (${holderSql})`;
-const formerLeader = 'SELECT address, keys FROM leader';
 const insertLeader = `INSERT INTO leader (address, keys, pid) VALUES ($1, $2, pg_backend_pid())
   ON CONFLICT ("only") DO UPDATE SET address = excluded.address, keys = excluded.keys, pid = excluded.pid`;
 const leadChannel = 'sluice_lead';
 const handedOver = 'handed over';
-const notifySql = 'SELECT pg_notify($1, $2)';
+const timeSql = 'SELECT EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS time';
+const announceSql = `${timeSql}, pg_notify($1, $2)`;
 // Those that hear the news find a free lock: it is free before the news are sent.
 const handOverSql = 'SELECT pg_advisory_unlock($1), pg_notify($2, $3)';
-const timeSql = 'SELECT EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS time';
 // A replica that waits asks twice a second. PostgreSQL may still list one whose machine has disappeared.
 const waitingReplicas = `SELECT 1 FROM pg_stat_activity
   WHERE datname = current_database() AND usename = current_user AND application_name = $1
@@ -222,15 +221,13 @@ export async function readLeader(client: pg.ClientBase): Promise<Leader | undefi
   }
 }
 
-/** Writes who leads, and lets the other replicas know. Returns the one that led before. */
+/** Writes who leads, and lets the other replicas know. Returns the time of the database (ms since the epoch). */
 export async function writeLeader(
   client: pg.ClientBase,
   { address, keys }: Leader,
-): Promise<Leader | undefined> {
-  const { rows } = await client.query(formerLeader);
+): Promise<number> {
   await client.query(insertLeader, [address, keys]);
-  await client.query(notifySql, [leadChannel, '']);
-  return rows[0];
+  return Number((await client.query(announceSql, [leadChannel, ''])).rows[0]?.time);
 }
 
 /** Returns the time of the database (ms since the epoch). */

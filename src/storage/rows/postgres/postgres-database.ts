@@ -12,6 +12,7 @@ import {
   type StatementResults,
   type WriteOptions,
 } from '../row-database.ts';
+import { silentDatabase } from './lock-faults.ts';
 import { lockClient, serverName, singleHeartbeat } from './lock-session.ts';
 import {
   connectionOf,
@@ -27,7 +28,7 @@ import {
 } from './postgres-connection.ts';
 import { migratePostgres } from './postgres-migrations.ts';
 import { PostgresCall, postgresStatement, storable } from './postgres-statements.ts';
-import { type LockNews, type ServerLock, silentDatabase, takeServerLock } from './server-lock.ts';
+import { type LockNews, type ServerLock, takeServerLock } from './server-lock.ts';
 
 /** PostgreSQL as the database of the stores. */
 export interface PostgresDatabase extends RowDatabase {

@@ -16,7 +16,7 @@ export interface ListedReplica {
   /** Undefined for a replica of an older version, and for a server without replicas. */
   readonly address: string | undefined;
   readonly version: string | undefined;
-  readonly role: 'leader' | 'follower' | 'wrong clock';
+  readonly role: 'leader' | 'follower' | 'wrong clock' | 'older version';
   /** When its process started, by the clock of the database. */
   readonly startedAt: Date | undefined;
   /** When it asked the database last. */
@@ -25,6 +25,8 @@ export interface ListedReplica {
 
 /** Name of the connections of replicas whose clock differs from that of the database: they do not lead. */
 export const lateReplica = 'sluice replica with a wrong clock';
+/** Name of the connections of replicas whose version is older than the schema of the rows: they do not lead. */
+export const olderReplica = 'sluice replica of an older version';
 
 /**
  * Creates the tables of the replicas that are connected, and of the one that leads next. A row belongs to a session of
@@ -45,8 +47,13 @@ const isFresh = "n.chosen_at > clock_timestamp() - interval '10 seconds'";
 
 const hasTables =
   "SELECT to_regclass('replicas') IS NOT NULL AND to_regclass('next_leader') IS NOT NULL AS made";
-const removeEnded = `DELETE FROM replicas r WHERE NOT EXISTS
-  (SELECT 1 FROM pg_stat_activity a WHERE ${sameSession('r')})`;
+// Ended sessions show who may be cut off from the database only. They are told who leads.
+const mostKept = 32;
+const removeEnded = `DELETE FROM replicas r
+  WHERE NOT EXISTS (SELECT 1 FROM pg_stat_activity a WHERE ${sameSession('r')})
+  AND (r.address = $1 OR (SELECT count(*) FROM replicas o WHERE o.connected_at > r.connected_at) >= ${mostKept})`;
+const unheardSql = `SELECT address FROM leader WHERE keys = $1 UNION SELECT r.address FROM replicas r
+  WHERE NOT EXISTS (SELECT 1 FROM pg_stat_activity a WHERE ${sameSession('r')} AND ${isAwake}) LIMIT ${mostKept}`;
 const insertSelf = `INSERT INTO replicas (pid, connected_at, address, version, started_at)
   SELECT a.pid, a.backend_start, $1, $2, clock_timestamp() - $3 * interval '1 second'
   FROM pg_stat_activity a WHERE a.pid = pg_backend_pid()
@@ -67,9 +74,10 @@ const newestSql = `SELECT r.pid FROM replicas r JOIN pg_stat_activity a ON ${sam
 const most = 1000;
 const listSql = `SELECT a.pid, r.address, r.version, r.started_at AS "startedAt", a.state_change AS "seenAt",
     CASE WHEN a.pid IN (${holderSql}) THEN 'leader' WHEN a.application_name = '${lateReplica}' THEN 'wrong clock'
+      WHEN a.application_name = '${olderReplica}' THEN 'older version'
       ELSE 'follower' END AS role
   FROM pg_stat_activity a LEFT JOIN replicas r ON ${sameSession('r')}
-  WHERE ${ofSite} AND (a.application_name IN ('${replicaName}', '${lateReplica}') OR a.pid IN (${holderSql}))
+  WHERE ${ofSite} AND (a.application_name IN ('${replicaName}', '${lateReplica}', '${olderReplica}') OR a.pid IN (${holderSql}))
   ORDER BY r.address, a.backend_start LIMIT ${most}`;
 
 /** Enters the session of a replica. Returns false while no leader has created the tables. */
@@ -78,9 +86,17 @@ export async function enterReplica(
   { address, version }: ReplicaSelf,
 ): Promise<boolean> {
   if ((await client.query(hasTables)).rows[0]?.made !== true) return false;
-  await client.query(removeEnded);
+  await client.query(removeEnded, [address]);
   await client.query(insertSelf, [address, version, process.uptime()]);
   return true;
+}
+
+/**
+ * Returns the addresses of the replica that led before, if it has these keys, and of those that have not asked the database
+ * for some seconds: they may not hear from it who leads.
+ */
+export async function unheardReplicas(client: pg.ClientBase, keys: string): Promise<string[]> {
+  return (await client.query(unheardSql, [keys])).rows.map(({ address }) => String(address));
 }
 
 /** Returns the process of the replica that leads next; undefined when any replica may. */

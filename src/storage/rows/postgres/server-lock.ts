@@ -1,7 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
-import { Fault } from '../../../foundation/fault.ts';
+import type { Fault } from '../../../foundation/fault.ts';
+import {
+  notHeld,
+  silentDatabase,
+  takenByLeader,
+  takenByOther,
+  usedByOther,
+} from './lock-faults.ts';
 import {
   type Beat,
   claimLock,
@@ -33,9 +40,11 @@ import {
   endChoice,
   enterReplica,
   lateReplica,
+  olderReplica,
   type ReplicaSelf,
+  unheardReplicas,
 } from './replica-list.ts';
-import { hasOwnSchema } from './schema-version.ts';
+import { compareSchema } from './schema-version.ts';
 
 /** The lock of the server that uses the database. It ends with its connection, and is taken again. */
 export interface ServerLock {
@@ -57,9 +66,9 @@ export interface ServerLock {
   noteTaken(): Fault;
   /**
    * Writes where the other replicas reach this server. They see it while this server has the lock: after a lost connection
-   * it is written again. Returns the one that led before, if it is known.
+   * it is written again. Returns undefined when that fails now.
    */
-  announce(leader: Leader): Promise<Leader | undefined>;
+  announce(leader: Leader): Promise<Announced | undefined>;
   /** Returns true when another replica waits for the lock. */
   hasSuccessor(): Promise<boolean>;
   /** Releases the lock for another replica, at once. This server changes nothing from now on, and never leads again. */
@@ -67,11 +76,18 @@ export interface ServerLock {
   release(): Promise<void>;
 }
 
+/** A lead that the database knows. */
+export interface Announced {
+  /** When the lead began, by the clock of the database (ms since the epoch). */
+  readonly time: number;
+  /** Addresses of replicas that may not hear from the database who leads. */
+  readonly unheard: readonly string[];
+}
+
 /** What happened to the lock. `silent`: the database is late with a response. */
 export type LockNews = 'silent' | 'lost' | 'held' | 'taken';
 
 const pauseMs = 500;
-const retryAfterSeconds = 5;
 
 export interface LockWait {
   /** How long another server may have the lock (ms). `Infinity` waits through outages of the database as well. */
@@ -180,10 +196,11 @@ export async function takeServerLock(
     }
   };
 
-  const announceAs = async (client: pg.ClientBase, given: Leader): Promise<Leader | undefined> => {
+  const announceAs = async (client: pg.ClientBase, given: Leader): Promise<Announced> => {
     await enter(client);
     await endChoice(client);
-    return writeLeader(client, given);
+    const unheard = await unheardReplicas(client, given.keys);
+    return { unheard, time: await writeLeader(client, given) };
   };
 
   const hold = (session: LockSession): void => {
@@ -352,6 +369,8 @@ export interface LeadWait {
   readonly self?: ReplicaSelf;
   /** Called when the clock of this machine begins to differ from that of the database: by so much (ms). 0: it fits again. */
   readonly onWrongClock: (aheadMs: number) => void;
+  /** Called when a newer version has changed the schema of the rows. False: they have that of this version again, or an older one. */
+  readonly onNewerSchema?: (isNewer: boolean) => void;
   /** ms since the epoch */
   readonly now?: () => number;
   /** Called with each new reason why the database cannot be asked; undefined when it answers again. */
@@ -367,25 +386,37 @@ export interface LeadWait {
  */
 export function awaitLead(
   url: string,
-  { onLeader, onReadable, onWrongClock, now = Date.now, ...wait }: LeadWait,
+  {
+    onLeader,
+    onReadable,
+    onWrongClock,
+    onNewerSchema = () => {},
+    now = Date.now,
+    ...wait
+  }: LeadWait,
 ): Promise<ServerLock> {
   let isWrong = false;
-  let isClose = false;
+  let isNewer = false;
+  let isReadable = false;
   return takeServerLock(() => lockClient(url, replicaName), {
     patienceMs: Number.POSITIVE_INFINITY,
     ...wait,
     async mayTake(client) {
       const aheadMs = now() - (await databaseTimeOf(client));
-      const wasWrong = isWrong;
+      const schema = await compareSchema(client);
+      const [wasWrong, wasNewer] = [isWrong, isNewer];
       isWrong = Math.abs(aheadMs) > longestDifferenceMs;
-      isClose = Math.abs(aheadMs) <= closeMs;
+      isNewer = schema === 'newer';
+      isReadable = schema === 'own' && Math.abs(aheadMs) <= closeMs;
+      const hindered = isWrong ? lateReplica : isNewer ? olderReplica : undefined;
       // No leader hands its lead over to such a replica.
-      if (isWrong || wasWrong) await nameSession(client, isWrong ? lateReplica : replicaName);
+      if (hindered ?? (wasWrong || wasNewer)) await nameSession(client, hindered ?? replicaName);
       if (isWrong !== wasWrong) onWrongClock(isWrong ? aheadMs : 0);
-      return !isWrong;
+      if (isNewer !== wasNewer) onNewerSchema(isNewer);
+      return hindered === undefined;
     },
     async whileWaiting(client) {
-      onReadable?.(isClose && (await hasOwnSchema(client)));
+      onReadable?.(isReadable);
       onLeader(await readLeader(client));
     },
   });
@@ -435,45 +466,4 @@ function outagesFor(report: (reason: string | undefined) => void) {
       return result;
     },
   };
-}
-
-function usedByOther(): Fault {
-  return new Fault(
-    'unavailable',
-    'Another server uses the database. One server at a time can: stop the other one first. If its host has failed, PostgreSQL notices that within a minute',
-    { phase: 'store' },
-  );
-}
-
-function takenByLeader(): Fault {
-  return new Fault(
-    'unavailable',
-    'Another replica leads now, and this one changes nothing any more: try again in a moment',
-    { phase: 'store', retryAfterSeconds },
-  );
-}
-
-function takenByOther(): Fault {
-  return new Fault(
-    'unavailable',
-    'Another server has taken the database, and this one changes nothing any more: the operator stops one of them, and restarts this one if it is the one to keep',
-    { phase: 'store' },
-  );
-}
-
-/** The fault of what needs the database while it does not respond: it would wait for half a minute. */
-export function silentDatabase(): Fault {
-  return new Fault(
-    'unavailable',
-    'The database does not answer this server, which changes nothing until it does: try again in a moment',
-    { phase: 'store', retryAfterSeconds },
-  );
-}
-
-function notHeld(): Fault {
-  return new Fault(
-    'unavailable',
-    'The connection to the database was lost and is being restored: try again in a moment',
-    { phase: 'store', retryAfterSeconds },
-  );
 }
