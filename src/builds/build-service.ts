@@ -17,7 +17,7 @@ import {
 import type { Announce } from '../messages/index.ts';
 import { supportedPlatforms } from '../oci/naming.ts';
 import type { SealedGrant } from '../platform/index.ts';
-import type { CommitFinder, KeptWheels, MixedLayers } from '../pypi/index.ts';
+import type { CommitFinder, KeptWheels, MixedLayers, RepositoryReader } from '../pypi/index.ts';
 import type { ContentStore } from '../storage/content/index.ts';
 import type { DiskSpace } from '../storage/directory/index.ts';
 import type { BuildStore, HostedStore, HostedSums } from '../storage/rows/index.ts';
@@ -75,6 +75,7 @@ export interface BuildService {
 export interface CondaParts
   extends Pick<FindSolutionDeps, 'solver' | 'readLock' | 'baseLibc' | 'pythonSolver' | 'uv'> {
   readonly commits: CommitFinder;
+  readonly repositories: RepositoryReader;
   readonly channels: ChannelAccess;
   readonly layers: MixedLayers;
   readonly keptWheels: KeptWheels;
@@ -223,7 +224,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
     ...deps,
     ...{ kept: deps.conda.keptWheels, layers: deps.conda.layers, labelOf },
     ...{ pythonSolver: deps.conda.pythonSolver, fetchFile: deps.conda.fetchWheel },
-    commits: deps.conda.commits,
+    ...{ commits: deps.conda.commits, repositories: deps.conda.repositories },
     run: runWheelBuild,
   });
 

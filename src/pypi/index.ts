@@ -1,7 +1,7 @@
 /** Python packages as layers, beside the packages of Conda: indexes, solver, layers. */
 
 export { checkBuiltWheel, identityOfWheel } from './built/check-built.ts';
-export { createKeptWheels, type KeptWheels } from './built/kept-wheels.ts';
+export { createKeptWheels, type HistoryNote, type KeptWheels } from './built/kept-wheels.ts';
 export { type BuilderIndexes, createBuilderIndexes } from './indexes/builder-indexes.ts';
 export {
   createIndexAccess,
@@ -20,6 +20,12 @@ export { createWheelThreads } from './layers/wheel-threads.ts';
 export { readPythonLock } from './locks/read-python-lock.ts';
 export { projectVersion } from './project-version.ts';
 export { type CommitFinder, createCommitFinder } from './repositories/commit-finder.ts';
+export {
+  type CommitHistory,
+  createRepositoryReader,
+  type RepositoryReader,
+  type Submodule,
+} from './repositories/repository-reader.ts';
 export {
   createProjectSearch,
   type ProjectResult,

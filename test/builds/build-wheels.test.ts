@@ -8,6 +8,7 @@ import {
   type WheelEnvironment,
 } from '../../src/builds/solve/wheels/build-wheels.ts';
 import type { WheelResult, WheelRun } from '../../src/builds/solve/wheels/run-wheel-build.ts';
+import { Fault } from '../../src/foundation/fault.ts';
 import { type BuiltWheel, UvFailed } from '../../src/pypi/index.ts';
 import type { PythonRequirement } from '../../src/pypi/requirements/requirement.ts';
 
@@ -23,12 +24,16 @@ const docopt: SourceToBuild = {
 /** The parts of a server, where a build takes no time. */
 function startWorld(built: (run: WheelRun) => WheelResult = () => wheelOf('docopt', '0.6.2')) {
   const kept = new Map<string, BuiltWheel>();
-  const notes = new Map<string, readonly string[]>();
+  const notes = new Map<string, object>();
   const world = {
     runs: [] as WheelRun[],
     baseDigest: 'sha256:base',
     layer: 'sha256:layer',
     setuptools: 'b'.repeat(64),
+    /** All tags of a repository. The first one leads to the commit that is built. */
+    tags: '1',
+    isDown: false,
+    histories: 0,
     /** Packages of Conda without a layer. */
     unmade: [] as object[],
     before: async () => {},
@@ -46,8 +51,8 @@ function startWorld(built: (run: WheelRun) => WheelResult = () => wheelOf('docop
         kept.set(key, wheel);
         return wheel;
       },
-      requirementsOf: async (key: string) => notes.get(key),
-      noteRequirements: async (key: string, found: readonly string[]) => void notes.set(key, found),
+      notesOf: async (key: string) => notes.get(key),
+      note: async (key: string, found: object) => void notes.set(key, found),
     },
     layers: {
       make: async () => ({ layers: [{ tarDigest: world.layer }], packages: [] }),
@@ -67,6 +72,18 @@ function startWorld(built: (run: WheelRun) => WheelResult = () => wheelOf('docop
     },
     fetchFile: (file: { fileName: string }) => world.fetch(file),
     commits: { check: async () => {} },
+    repositories: {
+      async tagsOf() {
+        if (world.isDown) throw new Fault('upstream', 'it is down', { phase: 'upstream' });
+        return { tags: [], label: world.tags };
+      },
+      async historyOf() {
+        world.histories += 1;
+        const label = world.tags.slice(0, 1);
+        return { pack: undefined, tags: [], label, async [Symbol.asyncDispose]() {} };
+      },
+      submodulesOf: async () => ({ modules: [], isListed: false }),
+    },
     async run(run: WheelRun) {
       world.runs.push(run);
       await Promise.resolve();
@@ -273,4 +290,27 @@ test('a commit is built once for its repository and folder, and has the name tha
     assert.notEqual(built?.url, first?.url);
   }
   assert.equal(world.runs.length, runs + 3);
+});
+
+test('a commit is built again for a tag in its history, and not for another one', async () => {
+  const world = startWorld();
+  const commit = { url: 'https://h.test/a', id: '1'.repeat(40) };
+  const build = () => world.build('ann', { name: 'docopt', commit });
+  const [first] = await build();
+  assert.deepEqual([world.runs.length, world.histories], [1, 1]);
+  assert.deepEqual(await build(), [first]);
+  assert.deepEqual([world.runs.length, world.histories], [1, 1]);
+  // A tag elsewhere: its history is read once.
+  world.tags = '1 elsewhere';
+  assert.deepEqual(await build(), [first]);
+  assert.deepEqual(await build(), [first]);
+  assert.deepEqual([world.runs.length, world.histories], [1, 2]);
+  world.isDown = true;
+  assert.deepEqual(await build(), [first]);
+  world.isDown = false;
+  world.tags = '2';
+  await build();
+  assert.equal(world.runs.length, 2);
+  await build();
+  assert.equal(world.runs.length, 2);
 });

@@ -1,6 +1,10 @@
 /** Images with packages of pip that have no wheel: each is built by a real BuildKit, and all else needs none. */
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { readdir } from 'node:fs/promises';
 import { after, before, suite, test } from 'node:test';
+import { promisify } from 'node:util';
 import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
 import { runWithPodman } from '../world/clients.ts';
 import { type CondaChannels, startCondaChannels } from '../world/conda-channels.ts';
@@ -13,7 +17,8 @@ import { type Registry, startRegistry } from '../world/registry.ts';
 import { openRoot, type Root } from '../world/root.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
 import { projectFiles, type SourceIndex, startSourceIndex } from '../world/source-index.ts';
-import { requireUv } from '../world/tools.ts';
+import { makeTempDir } from '../world/temp-dir.ts';
+import { requireCommand, requireUv } from '../world/tools.ts';
 import { assertSuccess } from './served.ts';
 
 interface Planned {
@@ -82,7 +87,9 @@ suite('packages of pip without a wheel', () => {
     registry = await startRegistry();
     git = await startGitServer();
     const [, gitPort = ''] = git.host.split(':');
-    served = await startCondaChannels({ 'conda-forge': [...pythonPackages(), ...linked(gitPort)] });
+    served = await startCondaChannels({
+      'conda-forge': [...pythonPackages(), gitPackage(), ...linked(gitPort)],
+    });
     await pushDebianImage(registry, 'debian');
     baseImage = `${registry.host}/debian:1`;
     commit = await git.add('tool', {
@@ -288,6 +295,40 @@ print(gitty.word, subby.word, m.distribution("subby").read_text("direct_url.json
     assert.doesNotMatch(last, /is built from/);
   });
 
+  test('a version from tags is that of pip, and submodules are there', async () => {
+    const inner = await git.add('inner', { 'inner.py': 'word = "inner"\n' });
+    await git.add('tagged', {
+      'pyproject.toml':
+        '[build-system]\nrequires = ["setuptools>=64", "setuptools-scm>=8"]\n[project]\nname = "tagged"\ndynamic = ["version"]\n[tool.setuptools_scm]\n',
+      '.gitmodules': '[submodule "inner"]\n\tpath = tagged/inner\n\turl = ../inner\n',
+      'tagged/__init__.py': '',
+    });
+    const module = `160000,${inner},tagged/inner`;
+    await git.run('tagged', 'update-index', '--add', '--cacheinfo', module);
+    await git.commit('tagged', { 'more.txt': '1' });
+    const before = await git.commit('tagged', { 'more.txt': '2' });
+    await git.commit('tagged', { 'more.txt': '3' });
+    await git.git('tagged', 'tag', 'v2');
+    const line = `tagged @ git+https://${git.host}/tagged@${before}`;
+    const lines = (conda: string) => ['dependencies:', ...[`- ${conda}`, '- pip:', `  - ${line}`]];
+    const show = 'import importlib.metadata as m; print(m.version("tagged"))';
+    const built = await request(lines('git'));
+    const log = await logOf(built);
+    const version = (await run(built, 'python', '-c', show)).trim();
+    assert.equal(version, await versionOfPip(line, git), log);
+    assert.match(version, /^2\.dev2\+g/);
+    assert.equal(
+      await run(built, 'python', '-c', 'import tagged.inner.inner as it; print(it.word)'),
+      'inner\n',
+    );
+    const without = await logOf(await request(lines('python')));
+    assert.match(
+      without,
+      /setuptools-scm>=8 takes the version from tags of the repository, and requires git: add git to the packages of Conda/,
+      without,
+    );
+  });
+
   test('a repository that cannot be built is refused with the reason', async () => {
     const address = `git+https://${git.host}/tool.git`;
     const refused = (line: string) => request([line]).then(logOf).catch(String);
@@ -378,6 +419,31 @@ print(gitty.word, subby.word, m.distribution("subby").read_text("direct_url.json
     assert.match(failed, /The link script of broken ended with exit code 3/);
   });
 });
+
+/** The program of this machine, as a package of Conda. */
+function gitPackage(): CondaPackage {
+  const content = readFileSync(requireCommand('git'));
+  return {
+    name: 'git',
+    version: '2',
+    depends: ['python'],
+    files: [{ name: 'bin/git', content, mode: 0o755 }],
+  };
+}
+
+/** Returns the version of a wheel that pip makes. */
+async function versionOfPip(line: string, { certificates }: GitServer): Promise<string> {
+  const folder = await makeTempDir('pip-wheel');
+  try {
+    const env = { ...process.env, GIT_SSL_CAINFO: certificates.authority, HOME: folder.path };
+    const args = ['-m', 'pip', 'wheel', '--no-deps', '--wheel-dir', folder.path, line];
+    await promisify(execFile)('python3', args, { env });
+    const [wheel = ''] = (await readdir(folder.path)).filter(name => name.endsWith('.whl'));
+    return wheel.split('-')[1] ?? '';
+  } finally {
+    await folder.remove();
+  }
+}
 
 function linked(openPort: string): readonly CondaPackage[] {
   const script = (name: string, lines: readonly string[], more: Partial<CondaPackage> = {}) => ({

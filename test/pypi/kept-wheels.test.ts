@@ -94,9 +94,10 @@ test('what a build requires is noted with its wheel, which is not found by that 
   const { kept, keep } = startStore();
   const wheel = await keep();
   const note = '3'.repeat(64);
-  assert.equal(await kept.requirementsOf(note), undefined);
-  await kept.noteRequirements(note, ['pip', 'cython>=3'], wheel);
-  assert.deepEqual(await kept.requirementsOf(note), ['pip', 'cython>=3']);
+  assert.equal(await kept.notesOf(note), undefined);
+  const notes = { requirements: ['pip', 'cython>=3'], history: { listed: 'a', label: 'b' } };
+  await kept.note(note, notes, wheel);
+  assert.deepEqual(await kept.notesOf(note), notes);
   assert.equal(await kept.find(note), undefined);
 });
 

@@ -18,12 +18,18 @@ export interface GitServer {
   readonly certificates: Certificates;
   /** Makes a repository with a branch `main` of one commit, and the tag `v1` with a message. Returns the commit. */
   add(name: string, files: Readonly<Record<string, string>>): Promise<string>;
+  /** Runs git in the folder of a repository. Returns its output. */
+  run(name: string, ...args: string[]): Promise<string>;
+  /** The same, and publishes what it has changed. */
+  git(name: string, ...args: string[]): Promise<string>;
+  /** Writes files into the folder of a repository, and commits them. Returns the commit. */
+  commit(name: string, files: Readonly<Record<string, string>>): Promise<string>;
   /** Paths that clients have asked for. */
   readonly asked: readonly string[];
   stop(): Promise<void>;
 }
 
-export async function startGitServer(): Promise<GitServer> {
+export async function startGitServer({ canFilter = true } = {}): Promise<GitServer> {
   const git = requireCommand('git');
   const directory = await makeTempDir('git-server');
   const certificates = await makeCertificates(directory.join('tls'));
@@ -39,9 +45,12 @@ export async function startGitServer(): Promise<GitServer> {
       env: {
         GIT_PROJECT_ROOT: directory.path,
         GIT_HTTP_EXPORT_ALL: '1',
-        GIT_CONFIG_COUNT: '1',
+        GIT_CONFIG_COUNT: '2',
         GIT_CONFIG_KEY_0: 'safe.directory',
         GIT_CONFIG_VALUE_0: '*',
+        // As the large public servers have it.
+        GIT_CONFIG_KEY_1: 'uploadpack.allowFilter',
+        GIT_CONFIG_VALUE_1: String(canFilter),
         PATH_INFO: pathname,
         QUERY_STRING: search.slice(1),
         REQUEST_METHOD: request.method ?? 'GET',
@@ -78,23 +87,44 @@ export async function startGitServer(): Promise<GitServer> {
     ...{ GIT_COMMITTER_NAME: 'a', GIT_COMMITTER_EMAIL: 'a@test' },
     GIT_COMMITTER_DATE: '2026-01-01T00:00:00Z',
   };
+  const workOf = (name: string) => directory.join(`work-${name}`);
+  const run = async (name: string, ...args: string[]) =>
+    (await exec(git, ['-C', workOf(name), ...args], { env })).stdout.trim();
+  const write = async (name: string, files: Readonly<Record<string, string>>) => {
+    for (const [path, text] of Object.entries(files)) {
+      await mkdir(dirname(join(workOf(name), path)), { recursive: true });
+      await writeFile(join(workOf(name), path), text);
+    }
+  };
+  const publishing: Pick<GitServer, 'git' | 'commit'> = {
+    async git(name, ...args) {
+      const output = await run(name, ...args);
+      await run(name, 'push', '--quiet', '--mirror', directory.join(`${name}.git`));
+      return output;
+    },
+    async commit(name, files) {
+      await write(name, files);
+      await run(name, 'add', '--', ...Object.keys(files));
+      await publishing.git(name, 'commit', '--quiet', '--message', 'more');
+      return run(name, 'rev-parse', 'HEAD');
+    },
+  };
   return {
+    ...publishing,
+    run,
     host: `127.0.0.1:${port}`,
     certificates,
     asked,
     async add(name, files) {
-      const work = directory.join(`work-${name}`);
-      for (const [path, text] of Object.entries(files)) {
-        await mkdir(dirname(join(work, path)), { recursive: true });
-        await writeFile(join(work, path), text);
-      }
-      const run = (...args: string[]) => exec(git, ['-C', work, ...args], { env });
-      await run('init', '--quiet', '--initial-branch', 'main');
-      await run('add', '.');
-      await run('commit', '--quiet', '--message', 'first');
-      await run('tag', '--annotate', '--message', 'first', 'v1');
-      await exec(git, ['clone', '--quiet', '--bare', work, directory.join(`${name}.git`)], { env });
-      return (await run('rev-parse', 'HEAD')).stdout.trim();
+      await write(name, files);
+      await run(name, 'init', '--quiet', '--initial-branch', 'main');
+      await run(name, 'add', '.');
+      await run(name, 'commit', '--quiet', '--message', 'first');
+      await run(name, 'tag', '--annotate', '--message', 'first', 'v1');
+      await exec(git, ['clone', '--quiet', '--bare', workOf(name), directory.join(`${name}.git`)], {
+        env,
+      });
+      return run(name, 'rev-parse', 'HEAD');
     },
     async stop() {
       server.closeAllConnections();

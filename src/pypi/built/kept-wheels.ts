@@ -15,12 +15,28 @@ export interface KeptWheels {
     wheel: Omit<BuiltWheel, 'url' | 'sha256' | 'size'>,
     bytes: Ingest,
   ): Promise<BuiltWheel>;
-  /** Returns what the build of a source distribution requires, as the last one has shown; undefined where none is known. */
-  requirementsOf(key: string): Promise<readonly string[] | undefined>;
-  /** Notes what a build has required, as long as its wheel is kept. */
-  noteRequirements(key: string, requirements: readonly string[], of: BuiltWheel): Promise<void>;
+  /** Returns what the last build of a source has shown; undefined where none is known. */
+  notesOf(key: string): Promise<BuildNotes | undefined>;
+  /** Notes what a build has shown, as long as its wheel is kept. */
+  note(key: string, notes: BuildNotes, of: BuiltWheel): Promise<void>;
   /** Opens a wheel that was built, and fetches every other one. */
   fetching(fetch: FetchArchive): FetchArchive;
+}
+
+/** What a build of a source has shown. */
+export interface BuildNotes {
+  /** Lines for pip: what it requires to be built. */
+  readonly requirements: readonly string[];
+  /** For a commit: the tags that its repository had. */
+  readonly history?: HistoryNote | undefined;
+}
+
+/** Which tags a build has seen. */
+export interface HistoryNote {
+  /** Changes with all tags of the repository. */
+  readonly listed: string;
+  /** Changes with those that lead to the commit or to one before it; empty for a build without them. */
+  readonly label: string;
 }
 
 export interface KeptWheelsDeps {
@@ -78,14 +94,15 @@ export function createKeptWheels({ content, cachedBlobs, rows }: KeptWheelsDeps)
       }
     },
 
-    async requirementsOf(key) {
+    async notesOf(key) {
       const row = await rows.find(key, Date.now());
       if (!row?.facts) return undefined;
-      return (JSON.parse(row.facts) as { requirements?: readonly string[] }).requirements;
+      const { requirements, history } = JSON.parse(row.facts) as Partial<BuildNotes>;
+      return requirements && { requirements, history };
     },
 
-    noteRequirements: (key, requirements, { sha256, size = 0 }) =>
-      enter(key, `sha256:${sha256}` as Digest, size, { requirements }),
+    note: (key, { requirements, history }, { sha256, size = 0 }) =>
+      enter(key, `sha256:${sha256}` as Digest, size, { requirements, history }),
 
     fetching: fetch => async (wanted, signal, onReceived) => {
       const { url, sha256 } = wanted;

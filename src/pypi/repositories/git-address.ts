@@ -70,6 +70,29 @@ export function readGitAddress(text: string): GitRequirement | undefined {
   };
 }
 
+/**
+ * Returns the address of a submodule. Undefined for one that is not https without credentials, as for other repositories. Source: git,
+ * `git submodule add`.
+ *
+ * @param parent the address that its repository is cloned from
+ */
+export function moduleAddress(written: string, parent: string): string | undefined {
+  let place = parent;
+  let rest = written;
+  while (rest.startsWith('./') || rest.startsWith('../')) {
+    if (rest.startsWith('../')) place = place.slice(0, place.lastIndexOf('/'));
+    rest = rest.slice(rest.indexOf('/') + 1);
+  }
+  const address = rest === written ? written : `${place}/${rest}`;
+  const found = readGitAddress(`git+${address}`);
+  return found?.revision === undefined ? found?.url : undefined;
+}
+
+/** Returns whether a folder of a repository has a name that can be written into a recipe. */
+export function isFolder(path: string): boolean {
+  return folderGrammar.test(path);
+}
+
 /** Source: git, `git check-ref-format`. */
 function isRevision(text: string): boolean {
   return revisionGrammar.test(text) && !text.includes('..') && !/\.(?:lock)?(?:\/|$)/.test(text);

@@ -28,6 +28,7 @@ import {
   createPageThread,
   createProjectSearch,
   createPythonSolver,
+  createRepositoryReader,
   createUvProgram,
   createWheelThreads,
   hostsOfIndexes,
@@ -130,6 +131,7 @@ export function createConda(
     projectSearch: python.search,
     uv: python.uv,
     commits: createCommitFinder(repositories),
+    repositories: createRepositoryReader(repositories, pathOf('pypi/solving')),
     async close() {
       await solver.close();
       await Promise.all([

@@ -71,11 +71,16 @@ test('what is missing, and what is not a repository, is refused', async () => {
     await fails(finderOf(`${line}${odd}${end}`), other);
   }
   await fails(finderOf(`${end}${line}${end}${end}`), other);
-  await fails(finderOf(packet('# ').repeat(5), 9, 200, 4), /lists more than 4 references/);
+  await fails(
+    finderOf(packet('# ').repeat(5), 9, 200, 4),
+    /lists references with more than 4 lines/,
+  );
   await fails(finderOf(listed.slice(0, -20)), /ends too early/);
   await fails(finderOf('', 1, 401), /cannot be read: h\.test answered 401: .* in 'pypi'$/);
+  const words = `${'7'.repeat(64)} HEAD\0multi_ack object-format=sha256 agent=git\n`;
+  await fails(finderOf(`${packet(words)}${end}`), /names its commits by SHA-256, which is not/);
   const endless = packet(`${id('1')} refs/x/${'y'.repeat(60_000)}\n`).repeat(1200);
-  await fails(finderOf(endless, 65_536), /lists more than 67108864 bytes/);
+  await fails(finderOf(endless, 65_536), /lists references with more than 67108864 bytes/);
 });
 
 test('a repository is asked at the address that it is built from', async () => {

@@ -14,12 +14,14 @@ import {
   type BuiltWheel,
   type CommitFinder,
   checkBuiltWheel,
+  type HistoryNote,
   identityOfWheel,
   type KeptWheels,
   type MixedLayers,
   type PythonSolver,
   type PythonTarget,
   projectVersion,
+  type RepositoryReader,
   type SourceFile,
   UvFailed,
   type WheelFile,
@@ -42,6 +44,7 @@ import {
 } from '../bases/environment-image.ts';
 import type { BuildRights } from '../build-rights.ts';
 import type { BuildRun } from '../build-run.ts';
+import { type CommitParts, currentNote, partsOfCommit } from './commit-parts.ts';
 import type { RunWheelBuild, WheelResult } from './run-wheel-build.ts';
 import { wheelRecipeVersion } from './wheel-recipe.ts';
 
@@ -103,6 +106,7 @@ export interface BuildWheelsDeps extends EnvironmentImageDeps {
   /** Fetches files of indexes, and verifies their digests. */
   readonly fetchFile: FetchArchive;
   readonly commits: Pick<CommitFinder, 'check'>;
+  readonly repositories: RepositoryReader;
   readonly run: RunWheelBuild;
   readonly labelOf: LabelOf;
 }
@@ -188,7 +192,7 @@ export function createWheelBuilds(deps: BuildWheelsDeps): WheelBuilds {
     given: SourceToBuild,
     environment: WheelEnvironment,
     caller: WheelCaller,
-    { image, key, domain, wheels }: BuildPlace,
+    { image, key, domain, wheels, parts }: BuildPlace,
   ): Promise<WheelResult & { readonly sourceBytes: number | undefined }> => {
     const { log, count, signal, rights } = caller;
     const title = titleOf(given);
@@ -210,7 +214,7 @@ export function createWheelBuilds(deps: BuildWheelsDeps): WheelBuilds {
       environment: image,
       platform: formatPlatform(environment.platform),
       files: found,
-      commit: given.commit,
+      parts,
       access: rights.forBuilder(undefined),
       ...{ domain, log, count, signal },
     });
@@ -225,16 +229,19 @@ export function createWheelBuilds(deps: BuildWheelsDeps): WheelBuilds {
     place: Pick<BuildPlace, 'image' | 'domain'>,
   ): Promise<BuiltWheel> => {
     // Also what another build has shown while this one waited.
-    let requirements = (await kept.requirementsOf(sourceKey)) ?? usualRequirements;
+    let requirements = (await kept.notesOf(sourceKey))?.requirements ?? usualRequirements;
+    await using parts =
+      given.commit && (await partsOfCommit(deps.repositories, given.commit, caller));
+    const history = parts?.note;
     for (let tries = 1; ; tries += 1) {
       const wheels = await requiredWheels(given, requirements, environment, caller);
-      const key = keyOfWheel(sourceKey, wheels);
+      const key = keyOfWheel(sourceKey, wheels, history);
       const there = await kept.find(key);
       if (there) {
         requireName(given, there.name);
         return there;
       }
-      const result = await buildOne(given, environment, caller, { ...place, key, wheels });
+      const result = await buildOne(given, environment, caller, { ...place, key, wheels, parts });
       if (!('missing' in result)) {
         const { fileName, metadata, bytes, sourceBytes } = result;
         let wheel: Omit<BuiltWheel, 'url' | 'sha256' | 'size'>;
@@ -246,7 +253,7 @@ export function createWheelBuilds(deps: BuildWheelsDeps): WheelBuilds {
           throw error;
         }
         const made = await kept.keep(key, wheel, bytes);
-        await kept.noteRequirements(sourceKey, requirements, made);
+        await kept.note(sourceKey, { requirements, history }, made);
         return made;
       }
       const more = [...new Set([...requirements, ...result.missing])];
@@ -256,6 +263,26 @@ export function createWheelBuilds(deps: BuildWheelsDeps): WheelBuilds {
       }
       requirements = more;
     }
+  };
+
+  /** Returns the wheel of a build that has ended; undefined where none has, and where one would see something else now. */
+  const keptWheel = async (
+    given: SourceToBuild,
+    sourceKey: string,
+    environment: WheelEnvironment,
+    caller: RequirementsCaller,
+  ): Promise<BuiltWheel | undefined> => {
+    const notes = await kept.notesOf(sourceKey);
+    if (notes === undefined) return undefined;
+    const { requirements, history: noted } = notes;
+    const wheels = await requiredWheels(given, requirements, environment, caller);
+    const { commit } = given;
+    const history = commit && (await currentNote(deps.repositories, commit, noted, caller));
+    const wheel = await kept.find(keyOfWheel(sourceKey, wheels, history));
+    if (wheel && history?.listed !== noted?.listed) {
+      await kept.note(sourceKey, { requirements, history }, wheel);
+    }
+    return wheel;
   };
 
   /** Returns the wheels that are here, and what is missing. */
@@ -269,11 +296,7 @@ export function createWheelBuilds(deps: BuildWheelsDeps): WheelBuilds {
     const missing: MissingWheel[] = [];
     for (const given of sources) {
       const key = keyOfSource(given, environment, place);
-      const requirements = await kept.requirementsOf(key);
-      // Without a note of what its build requires, there was none.
-      const wheels =
-        requirements && (await requiredWheels(given, requirements, environment, caller));
-      const wheel = wheels && (await kept.find(keyOfWheel(key, wheels)));
+      const wheel = await keptWheel(given, key, environment, caller);
       if (wheel) {
         requireName(given, wheel.name);
         found.push(wheel);
@@ -383,6 +406,8 @@ interface BuildPlace {
   readonly key: string;
   readonly domain: TrustDomain;
   readonly wheels: readonly WheelFile[];
+  /** For a commit: what belongs to it. */
+  readonly parts: CommitParts | undefined;
 }
 
 /**
@@ -417,8 +442,14 @@ interface KeyedPlace {
   readonly domain: string;
 }
 
-function keyOfWheel(sourceKey: string, wheels: readonly WheelFile[]): string {
-  return keyOf([sourceKey, wheels.map(({ fileName, sha256 }) => `${fileName} ${sha256}`).sort()]);
+/** Tags decide the version of a commit, and may be added later. */
+function keyOfWheel(
+  sourceKey: string,
+  wheels: readonly WheelFile[],
+  history: HistoryNote | undefined,
+): string {
+  const names = wheels.map(({ fileName, sha256 }) => `${fileName} ${sha256}`).sort();
+  return keyOf([sourceKey, names, ...(history ? [history.label] : [])]);
 }
 
 function keyOf(subject: readonly unknown[]): string {

@@ -20,7 +20,17 @@ import { environmentAt } from '../bases/environment-image.ts';
 import { buildFault } from '../build-fault.ts';
 import { type BuilderAccess, loginsOf } from '../build-rights.ts';
 import { recordedProgress } from '../recorded-step.ts';
-import { metadataName, missingName, script, scriptName, wheelDockerfile } from './wheel-recipe.ts';
+import type { CommitParts } from './commit-parts.ts';
+import {
+  historyName,
+  metadataName,
+  missingName,
+  problemName,
+  script,
+  scriptName,
+  tagsName,
+  wheelDockerfile,
+} from './wheel-recipe.ts';
 
 /** A build of one wheel. */
 export interface WheelRun {
@@ -33,7 +43,7 @@ export interface WheelRun {
   /** The source distribution, and the wheels that its build may use. */
   readonly files: readonly GivenFile[];
   /** What is built instead of a source distribution. */
-  readonly commit?: GitCommit | undefined;
+  readonly parts?: CommitParts | undefined;
   readonly access: BuilderAccess;
   readonly domain: TrustDomain;
   readonly log: LogWriter;
@@ -74,11 +84,11 @@ export function createRunWheelBuild(deps: RunWheelBuildDeps): RunWheelBuild {
         build(
           client,
           {
-            dockerfile: wheelDockerfile(run.commit),
-            context: contextOf(run.files),
+            dockerfile: wheelDockerfile(run.parts),
+            context: contextOf(run.files, run.parts?.history),
             extraHosts: { ...numberedBuild(), ...domainHosts(deps.labelOf(domain.name)) },
             replacedImages: environmentAt(environment),
-            sourceRules: rulesFor(run.commit),
+            sourceRules: rulesFor(run.parts),
             platforms: [platform],
             // Also for what a base image adds with ONBUILD.
             network: 'none',
@@ -102,18 +112,26 @@ export function createRunWheelBuild(deps: RunWheelBuildDeps): RunWheelBuild {
   };
 }
 
-/** The build fetches the repository, and nothing else. */
-function rulesFor(commit: GitCommit | undefined): SourceRule[] {
+/** The build fetches the repository and its submodules, and nothing else. */
+function rulesFor(parts: CommitParts | undefined): SourceRule[] {
   const denied: SourceRule = { action: 'deny', pattern: '^(?:https?|git|oci-layout)://' };
-  if (commit === undefined) return [denied];
-  const { host, pathname } = new URL(cloneAddress(commit));
-  const place = `${host}${pathname}`.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
-  return [denied, { action: 'allow', pattern: `^git://${place}#${commit.id}$` }];
+  if (parts === undefined) return [denied];
+  const allowed = ({ url, id }: Pick<GitCommit, 'url' | 'id'>): SourceRule => {
+    const { host, pathname } = new URL(cloneAddress({ url }));
+    const place = `${host}${pathname}`.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+    return { action: 'allow', pattern: `^git://${place}#${id}$` };
+  };
+  return [denied, ...[parts.commit, ...parts.submodules].map(allowed)];
 }
 
 /** Returns the build context: all files in one directory. */
-function contextOf(files: readonly GivenFile[]): FileTree {
-  const own = memoryTree({ [scriptName]: script });
+function contextOf(
+  given: readonly GivenFile[],
+  history: CommitParts['history'] | undefined,
+): FileTree {
+  const own = memoryTree({ [scriptName]: script, ...historyFiles(history) });
+  const pack = history?.pack;
+  const files = [...given, ...(pack ? [{ fileName: historyName, ...pack }] : [])];
   const entries = files.map(
     ({ fileName: name, size }): TreeEntry => ({
       name,
@@ -129,6 +147,15 @@ function contextOf(files: readonly GivenFile[]): FileTree {
       const file = files.find(({ fileName }) => fileName === path);
       return file ? createReadStream(file.path, { highWaterMark: 256 * 1024 }) : own.read(path);
     },
+  };
+}
+
+function historyFiles(history: CommitParts['history'] | undefined): Record<string, string> {
+  if (history === undefined) return {};
+  const lines = history.tags.map(({ id, name }) => `${id} ${name}\n`).sort();
+  return {
+    [tagsName]: lines.join(''),
+    ...(history.problem === undefined ? {} : { [problemName]: history.problem }),
   };
 }
 

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
-import { cloneAddress, type GitCommit } from '../../../pypi/requirements/index.ts';
+import { cloneAddress } from '../../../pypi/requirements/index.ts';
 import { environmentImage } from '../bases/environment-image.ts';
+import type { CommitParts } from './commit-parts.ts';
 
 /** What a build writes where it needs other wheels. */
 export const missingName = 'missing.json';
@@ -9,29 +10,47 @@ export const metadataName = 'METADATA';
 /** The program that runs in the build, beside the source distribution and the wheels that it may use. */
 export const scriptName = 'sluice-build.py';
 
+/** What git knows about a commit: a pack, and a line for each tag. */
+export const historyName = 'history.pack';
+export const tagsName = 'history.tags';
+/** Why there is no history. */
+export const problemName = 'history.problem';
+
+/** What is built instead of a source distribution. */
+export type CommitToAdd = Pick<CommitParts, 'commit' | 'submodules' | 'hasSubmodules'>;
+
 /** Returns the recipe of a source distribution, or of a commit of a repository. */
-export function wheelDockerfile(commit?: GitCommit): string {
+export function wheelDockerfile(parts?: CommitToAdd): string {
   // The base image may have no shell, and another user. All that is in the folder is in the key of the wheel.
-  const command = ['/opt/conda/bin/python', '-I', `in/${scriptName}`, ...folderOf(commit)];
+  const command = ['/opt/conda/bin/python', '-I', `in/${scriptName}`, ...folderOf(parts)];
   return `FROM ${environmentImage} AS build
 USER 0
 WORKDIR /sluice-build
-${commit === undefined ? '' : `ADD --keep-git-dir=true ${cloneAddress(commit)}#${commit.id} source/\n`}COPY . in/
+${parts === undefined ? '' : repositoryLines(parts)}COPY . in/
 RUN --network=none ${JSON.stringify(command)}
 FROM scratch
 COPY --from=build /sluice-build/out/ /
 `;
 }
 
-function folderOf(commit: GitCommit | undefined): readonly string[] {
-  return commit === undefined ? [] : [`source/${commit.subdirectory ?? ''}`];
+function repositoryLines({ commit, submodules, hasSubmodules }: CommitToAdd): string {
+  // BuildKit would fetch submodules from addresses that nobody has checked. Old versions do not know the query.
+  const query = hasSubmodules ? '?submodules=false' : '';
+  const line = (url: string, id: string, folder: string) =>
+    `ADD --keep-git-dir=true ${cloneAddress({ url })}${query}#${id} ${folder}/\n`;
+  const inner = submodules.map(({ url, id, path }) => line(url, id, `source/${path}`));
+  return [line(commit.url, commit.id, 'source'), ...inner].join('');
+}
+
+function folderOf(parts: CommitToAdd | undefined): readonly string[] {
+  return parts === undefined ? [] : [`source/${parts.commit.subdirectory ?? ''}`];
 }
 
 /**
  * Builds a wheel as pip does, in an environment of its own that has only what the build requires, of the wheels that are here. Where one
  * is missing, the script lists all that the build requires, so that it can begin again with these.
  */
-export const script = `import glob, json, os, re, subprocess, sys, zipfile
+export const script = `import glob, json, os, re, shutil, subprocess, sys, zipfile
 
 here = "/sluice-build"
 given = here + "/in"
@@ -49,7 +68,7 @@ if len(sys.argv) > 1:
 else:
     [source] = glob.glob(given + "/*.tar.gz") + glob.glob(given + "/*.zip")
 
-def required():
+def described():
     sys.path.insert(0, here + "/pip")
     try:
         import tomllib
@@ -75,10 +94,10 @@ def required():
         return b""
 
     try:
-        return tomllib.loads(read().decode("utf-8")).get("build-system", {}).get("requires", [])
+        return tomllib.loads(read().decode("utf-8"))
     except Exception as problem:
         print("pyproject.toml cannot be read:", problem)
-        return []
+        return {}
 
 
 def report(missing):
@@ -93,7 +112,9 @@ def plain(name):
 
 
 # pip names one after the other, and takes seconds for each. It also knows which markers hold.
-declared = [one for one in required() if isinstance(one, str)]
+project = described()
+requires = project.get("build-system", {}).get("requires", [])
+declared = [one for one in requires if isinstance(one, str)]
 here_already = {plain(os.path.basename(one).split("-")[0]) for one in glob.glob(given + "/*.whl")}
 absent = {
     one
@@ -117,6 +138,61 @@ environment.update(
     PIP_CONFIG_FILE=os.devnull,
     SOURCE_DATE_EPOCH="315532800",
 )
+
+def by_tags():
+    """Names what takes the version of the project from tags of its repository."""
+    known = "setuptools-scm hatch-vcs vcs-versioning versioneer setuptools-git-versioning versioningit flit-scm"
+    known += " poetry-dynamic-versioning uv-dynamic-versioning dunamai pbr setuptools-git-version"
+    for one in declared:
+        if plain(re.match(r"[\\w.-]*", one).group()) in known.split():
+            return one
+    tool = project.get("tool", {})
+    if tool.get("pdm", {}).get("version", {}).get("source") == "scm":
+        return "pdm-backend"
+    path = os.path.join(source, "setup.py")
+    if os.path.isfile(path):
+        with open(path, "rb") as file:
+            found = re.search(rb"use_scm_version|versioneer|setuptools_git_versioning|\\bpbr\\b", file.read(1000000))
+        return found and found.group().decode()
+
+
+def add_history():
+    tool = by_tags()
+    git = shutil.which("git", path=environment["PATH"])
+    problem = None
+    if os.path.exists(given + "/${problemName}"):
+        with open(given + "/${problemName}") as file:
+            problem = file.read()
+    if tool and not git:
+        sys.exit(tool + " takes the version from tags of the repository, and requires git: add git to the packages of Conda")
+    if tool and problem:
+        sys.exit(tool + " takes the version from tags of the repository, which are not here: " + problem + ". Use a release of the package at an index")
+    if not git:
+        return
+
+    def run(*arguments, text=""):
+        words = [git, "-C", here + "/source", *arguments]
+        return subprocess.run(words, env=environment, input=text, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+    # The builder may know other tags, of other builds.
+    old = run("for-each-ref", "--format=delete %(refname)", "refs/tags")
+    run("update-ref", "--stdin", text=old)
+    if problem:
+        return
+    pack = here + "/source/.git/objects/pack/pack-history.pack"
+    shutil.copyfile(given + "/${historyName}", pack)
+    run("index-pack", pack)
+    shallow = here + "/source/.git/shallow"
+    if os.path.exists(shallow):
+        os.remove(shallow)
+    with open(given + "/${tagsName}") as file:
+        lines = [line.rstrip("\\n").split(" ", 1) for line in file]
+    run("update-ref", "--stdin", text="".join("create refs/tags/%s %s\\n" % (name, id) for id, name in lines))
+
+
+if len(sys.argv) > 1:
+    add_history()
+
 command = [sys.executable, here + "/pip/pip", "wheel", "--no-deps", "--no-index", "--find-links", given]
 command += ["--no-cache-dir", "--disable-pip-version-check", "--no-input", "--use-pep517", "--progress-bar", "off"]
 command += ["--wheel-dir", here + "/made", source]
@@ -150,15 +226,16 @@ with open(out + "/${metadataName}", "wb") as file:
 os.rename(made[0], os.path.join(out, os.path.basename(made[0])))
 `;
 
-const anyCommit: GitCommit = {
-  url: 'https://sluice.invalid/a',
-  id: '0'.repeat(40),
-  subdirectory: undefined,
+const any = { url: 'https://sluice.invalid/a', id: '0'.repeat(40) };
+const anyParts: CommitToAdd = {
+  commit: any,
+  submodules: [{ path: 'a', ...any }],
+  hasSubmodules: true,
 };
 
 /** Changes with everything in the recipe that a wheel depends on. */
 export const wheelRecipeVersion = createHash('sha256')
   .update(wheelDockerfile())
-  .update(wheelDockerfile(anyCommit))
+  .update(wheelDockerfile(anyParts))
   .update(script)
   .digest('hex');
