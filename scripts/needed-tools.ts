@@ -19,6 +19,7 @@ const toolOf: Readonly<Record<string, readonly string[]>> = {
   requireWheels: ['wheels'],
   requireR: ['r'],
   requireChecker: ['checker'],
+  requireEstargz: ['estargz'],
   requireCluster: ['cluster'],
 };
 

@@ -1,7 +1,7 @@
 /**
  * Installs the real programs that tests run: `node scripts/tools.ts [name...]`. A name is `host`, `busybox`,
  * `apptainer`, `conda`, `conda-readers`, `buildkit`, `node`,
- * `object-store`, `grype`, `helm`, `uv`, `wheels`, `r`, `checker`, `cluster` or a Debian suite. Without names it installs all of them but `cluster`,
+ * `object-store`, `grype`, `helm`, `uv`, `wheels`, `r`, `checker`, `estargz`, `cluster` or a Debian suite. Without names it installs all of them but `cluster`,
  * which takes long and which `npm test` does not need. Skips installed programs. Requires Debian and root, and starts no
  * service.
  */
@@ -23,6 +23,7 @@ import { buildChecker, hasChecker } from './tools/checker.ts';
 import { buildCluster, hasCluster } from './tools/cluster.ts';
 import { buildConda, hasConda } from './tools/conda.ts';
 import { buildCondaReaders, hasCondaReaders } from './tools/conda-readers.ts';
+import { buildEstargz, hasEstargz } from './tools/estargz.ts';
 import { buildGrype, hasGrype } from './tools/grype.ts';
 import { buildHelm, hasHelm } from './tools/helm.ts';
 import { installOnHost } from './tools/host.ts';
@@ -50,6 +51,7 @@ const names = [
   'wheels',
   'r',
   'checker',
+  'estargz',
   'cluster',
   ...suites,
 ];
@@ -76,6 +78,7 @@ const needsUv = isWanted('uv') && !hasUv();
 const needsWheels = isWanted('wheels') && !hasWheels();
 const needsR = isWanted('r') && !hasR();
 const needsChecker = isWanted('checker') && !hasChecker();
+const needsEstargz = isWanted('estargz') && !hasEstargz();
 const needsCluster = wanted.includes('cluster') && !hasCluster();
 const needsHost =
   missingCommands.length > 0 &&
@@ -84,7 +87,13 @@ const needsPrograms = needsNode || needsUv || needsWheels || needsReaders;
 const needsFiles =
   missingRoots.length > 0 || needsBusybox || needsApptainer || needsConda || needsR;
 const needsCompilers =
-  needsBuildkit || needsStore || needsGrype || needsHelm || needsChecker || needsCluster;
+  needsBuildkit ||
+  needsStore ||
+  needsGrype ||
+  needsHelm ||
+  needsChecker ||
+  needsEstargz ||
+  needsCluster;
 if (!needsHost && !needsCompilers && !needsPrograms && !needsFiles) {
   console.log(`Everything is installed (${toolsDirectory()})`);
   process.exit(0);
@@ -109,6 +118,7 @@ if (needsHelm) await buildHelm();
 if (needsUv) await fetchUv();
 if (needsWheels) await fetchWheels();
 if (needsChecker) await buildChecker();
+if (needsEstargz) await buildEstargz();
 if (needsCluster) await buildCluster();
 if (needsReaders) await buildCondaReaders();
 const mirror = needsFiles ? await findMirror() : undefined;

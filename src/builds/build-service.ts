@@ -1,5 +1,5 @@
 import type { SourceRule, TlsFiles } from '../buildkit/index.ts';
-import type { ChannelAccess, FetchArchive, KeptSteps } from '../conda/index.ts';
+import type { ChannelAccess, FetchArchive, KeptSteps, ReformLayers } from '../conda/index.ts';
 import type { Tally } from '../foundation/telemetry/counted.ts';
 import type { Logger, RemoteHealth } from '../foundation/telemetry/index.ts';
 import { closeInTurn } from '../foundation/work.ts';
@@ -78,6 +78,7 @@ export interface CondaParts
   readonly repositories: RepositoryReader;
   readonly channels: ChannelAccess;
   readonly layers: MixedLayers;
+  readonly reformLayers: ReformLayers;
   readonly keptWheels: KeptWheels;
   /** Fetches files of indexes of Python packages. */
   readonly fetchWheel: FetchArchive;

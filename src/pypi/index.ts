@@ -13,6 +13,7 @@ export { createPageStore } from './indexes/page-store.ts';
 export { createPageThread } from './indexes/page-thread.ts';
 export {
   createMixedLayers,
+  type LayeredEnvironment,
   type LayeredWheel,
   type MixedLayers,
 } from './layers/environment-layers.ts';

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { augment } from '../../src/images/augment/augment.ts';
-import type { ImageChange } from '../../src/images/augment/image-config.ts';
+import type { ImageChange, InjectedLayer } from '../../src/images/augment/image-config.ts';
 import { type Digest, digestOf } from '../../src/oci/digest.ts';
 import { type Document, parseManifest } from '../../src/oci/manifest.ts';
-import { isIndexType, isManifestType } from '../../src/oci/media-type.ts';
+import { isIndexType, isManifestType, mediaTypes } from '../../src/oci/media-type.ts';
 import { bytesOf } from '../corpus/content.ts';
 import { corpusNames, makeImage } from '../corpus/corpus.ts';
 
@@ -60,6 +60,66 @@ for (const name of corpusNames()) {
     for (const [digest, bytes] of before) assert.ok(all.get(digest)?.bytes.equals(bytes));
     assert.deepEqual(augment(root, all, {}).root, root);
   });
+}
+
+test('annotations of lazy formats stay where layers are added, and come with added layers', () => {
+  const config = jsonOf({ architecture: 'amd64', os: 'linux', rootfs: { diff_ids: [] } });
+  const ofLayers: readonly Readonly<Record<string, string>>[] = [
+    { 'containerd.io/snapshot/stargz/toc.digest': `sha256:${'c'.repeat(64)}` },
+    { 'io.github.containers.zstd-chunked.manifest-checksum': `sha256:${'d'.repeat(64)}` },
+    { 'com.amazon.soci.index-digest': `sha256:${'e'.repeat(64)}` },
+  ];
+  const added = { 'io.containers.estargz.uncompressed-size': '20480' };
+  const layers = [{ ...(change.layers?.[0] as InjectedLayer), annotations: added }];
+  for (const [manifestType, indexType, layerType] of [
+    [mediaTypes.ociManifest, mediaTypes.ociIndex, mediaTypes.ociLayerGzip],
+    [mediaTypes.dockerManifest, mediaTypes.dockerIndex, mediaTypes.dockerLayerGzip],
+  ]) {
+    const manifest = jsonOf(
+      {
+        schemaVersion: 2,
+        mediaType: manifestType,
+        config: {
+          mediaType: mediaTypes.ociConfig,
+          digest: config.digest,
+          size: config.bytes.length,
+        },
+        layers: ofLayers.map((annotations, at) => ({
+          ...{
+            mediaType: layerType,
+            digest: `sha256:${String(at).repeat(64)}`,
+            size: 1,
+            annotations,
+          },
+        })),
+        annotations: { 'com.amazon.soci.index-digest': 'of the manifest' },
+      },
+      manifestType,
+    );
+    const entry = { mediaType: manifestType, digest: manifest.digest, size: manifest.bytes.length };
+    const annotations = { 'com.amazon.soci.index-digest': 'of the entry' };
+    const platform = { architecture: 'amd64', os: 'linux' };
+    const root = jsonOf(
+      { schemaVersion: 2, mediaType: indexType, manifests: [{ ...entry, platform, annotations }] },
+      indexType,
+    );
+    const all = new Map([root, manifest, config].map(one => [one.digest, one]));
+    const image = augment(root, all, { env: ['A=1'], layers });
+    const index = JSON.parse(image.root.bytes.toString());
+    assert.deepEqual(index.manifests[0].annotations, annotations);
+    const made = image.generated.get(index.manifests[0].digest) as Document;
+    const written = JSON.parse(made.bytes.toString());
+    assert.equal(written.annotations['com.amazon.soci.index-digest'], 'of the manifest');
+    assert.deepEqual(
+      written.layers.map((one: { annotations?: unknown }) => one.annotations),
+      [...ofLayers, added],
+    );
+  }
+});
+
+function jsonOf(value: object, mediaType: string = mediaTypes.ociConfig): Document {
+  const bytes = Buffer.from(JSON.stringify(value));
+  return { bytes, mediaType, digest: digestOf(bytes) };
 }
 
 function isManifestLike({ mediaType }: Document): boolean {

@@ -52,6 +52,7 @@ test('what only a builder can do is named, and has the key of the recipe for Bui
     [{ ...packages(), labels: { a: 'b' } }, "'labels'"],
     [{ ...packages(), annotations: { a: 'b' } }, "'annotations'"],
     [{ ...packages(), created: '2026-01-31T12:00:00Z' }, "'created'"],
+    [{ ...packages(), buildCompression: { mode: 'zstd' } }, "'buildCompression.mode' zstd"],
   ];
   for (const [request, reason] of cases) {
     const made = plan(request);
@@ -60,6 +61,42 @@ test('what only a builder can do is named, and has the key of the recipe for Bui
     assert.equal(made.key, plan(request, 'buildkit').key);
     assert.throws(() => plan(request, 'native'), { kind: 'bad-request', message: /requires one/ });
   }
+});
+
+test('layers of packages are compressed as requested, and those by default have the key that they always had', () => {
+  const plain = plan(packages());
+  const asked = (
+    buildCompression: NonNullable<PlanRequest['buildCompression']>,
+    more: object = {},
+  ) => plan({ ...packages(), buildCompression, ...more });
+  for (const usual of [{}, { mode: 'gzip' }, { level: 5 }, { mode: 'gzip', force: true }]) {
+    const made = asked(usual);
+    assert.equal(made.key, plain.key);
+    assert.equal(recipeIn(made)?.layers, undefined);
+  }
+  const forms = [
+    { mode: 'estargz' },
+    { mode: 'estargz', level: 9 },
+    { mode: 'gzip', level: 9 },
+  ] as const;
+  const keys = new Set([plain.key]);
+  for (const form of forms) {
+    const made = asked(form);
+    assert.ok(isNative(made));
+    // The layers of the base image stay, with or without force.
+    assert.deepEqual(recipeIn(made)?.layers, form);
+    assert.equal(asked({ ...form, force: true }).key, made.key);
+    keys.add(made.key);
+  }
+  assert.equal(keys.size, forms.length + 1);
+  const zstd = { ...packages(), buildCompression: { mode: 'zstd' } };
+  assert.throws(() => plan(zstd, 'native'), {
+    message: /'buildCompression\.mode' zstd requires one: leave it out/,
+  });
+  // The file system of a Singularity image is compressed, and not its layers.
+  const sif = { format: 'sif' } as const;
+  assert.ok(isNative(asked({ mode: 'zstd' }, sif)));
+  assert.equal(recipeIn(asked({ mode: 'estargz' }, sif))?.layers, undefined);
 });
 
 test('packages of pip need no builder where uv is, unless only pip itself can handle them', () => {

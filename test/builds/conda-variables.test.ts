@@ -52,6 +52,7 @@ async function environments(wanted: readonly string[], of: readonly Platform[]) 
         ...{ wheels: [], isReplaced: false },
       })),
     }),
+    reformLayers: async layers => layers,
     layers: {
       async make() {
         at += 1;

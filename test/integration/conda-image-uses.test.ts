@@ -3,10 +3,13 @@ import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { bytesOf } from '../corpus/content.ts';
 import { layerOf } from '../corpus/layer.ts';
+import { runWithPodman } from '../world/clients.ts';
 import { type CondaChannels, startCondaChannels } from '../world/conda-channels.ts';
 import { library, program } from '../world/conda-programs.ts';
 import { pushDebianImage } from '../world/debian-image.ts';
+import { tocAnnotation, verifyEstargz } from '../world/estargz.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
+import { openRoot, type Root } from '../world/root.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
 import { assertSuccess } from './served.ts';
@@ -17,7 +20,10 @@ interface CondaResponse {
 }
 interface Manifest {
   readonly config: { readonly digest: string };
-  readonly layers: readonly { readonly digest: string }[];
+  readonly layers: readonly {
+    readonly digest: string;
+    readonly annotations?: Readonly<Record<string, string>>;
+  }[];
 }
 
 suite('uses of Conda images', () => {
@@ -25,6 +31,7 @@ suite('uses of Conda images', () => {
   let sluice: Sluice;
   let baseImage: string;
   let served: CondaChannels;
+  let root: Root;
 
   before(async () => {
     registry = await startRegistry();
@@ -43,8 +50,10 @@ suite('uses of Conda images', () => {
         channels: served.settings,
       },
     });
+    root = await openRoot('forky');
   });
   after(async () => {
+    await root?.close();
     await sluice?.stop();
     await served?.stop();
     await registry?.stop();
@@ -151,8 +160,56 @@ suite('uses of Conda images', () => {
     assert.deepEqual(again.solution, forecast.solution, 'the first one has made nothing');
   });
 
+  test('layers in the eStargz form are lazy where they are frozen, and in every image made of them', async () => {
+    const lazy = { buildCompression: { mode: 'estargz' } };
+    const place = { freeze: true, buildRepository: `${registry.host}/team/lazy` };
+    const usual = await request(['two'], place);
+    await logOf(usual);
+    const frozen = await request(['two'], { ...place, ...lazy });
+    assert.notEqual(frozen.targetImage, usual.targetImage);
+    await logOf(frozen);
+    const before = await manifestOf(usual);
+    const image = await manifestOf(frozen);
+    const ofBase = image.layers.filter(({ digest }) => digestsOf(before).includes(digest));
+    assert.equal(ofBase.length, 1, 'only the layer of the base image is the same');
+    const own = image.layers.slice(1);
+    assert.equal(own.length, before.layers.length - 1);
+    const paths: string[] = [];
+    for (const { digest, annotations } of own) {
+      const response = await fetch(`${registry.url}/v2/team/lazy/blobs/${digest}`);
+      const bytes = Buffer.from(await response.arrayBuffer());
+      const nodes = await verifyEstargz(bytes, annotations?.[tocAnnotation] ?? '');
+      paths.push(...nodes.map(({ path }) => path));
+    }
+    assert.ok(
+      paths.includes('opt/conda/bin/two') && paths.includes('opt/conda/conda-meta/history'),
+    );
+
+    const { content, diffId } = await layerOf([{ name: 'added', content: 'on top' }]);
+    const layer = {
+      location: `data:${bytesOf(content).toString('base64')}`,
+      ...{ gzipDigest: content.digest, gzipSize: content.size, tarDigest: diffId },
+    };
+    const changed = (await sluice.request({
+      containerImage: frozen.targetImage,
+      containerConfig: { env: ['ADDED=1'], layers: [layer] },
+    })) as unknown as CondaResponse;
+    const served = await manifestOf(changed);
+    assert.deepEqual(served.layers.slice(0, -1), image.layers);
+    assert.equal(served.layers.at(-1)?.digest, content.digest);
+    assert.equal(
+      assertSuccess(
+        await runWithPodman(root, changed.targetImage, {
+          command: ['sh', '-c', 'two && cat /added'],
+        }),
+      ),
+      'two 1\nlibrary 1 below /opt/conda\non top',
+    );
+  });
+
   test('its name is known without a server', async () => {
-    const words = ['--conda', 'one', '--conda', 'two', '--base-image', baseImage];
+    const form = ['--compression', 'estargz:9'];
+    const words = ['--conda', 'one', '--conda', 'two', '--base-image', baseImage, ...form];
     const environment = { SLUICE_SERVER: sluice.url };
     const named = await sluiceCommand(['name', ...words], environment);
     const built = await sluiceCommand(['build', ...words, '--await', '--json'], environment);

@@ -133,13 +133,21 @@ test('templates for Conda packages are ignored with a warning, others are refuse
   }
 });
 
-test('a compression is ignored with a warning where no builder makes layers', async () => {
+test('a compression is part of the key, and layers of the base image stay as they are', async () => {
   const packages = { type: 'CONDA', entries: ['a'] };
   const buildCompression = { mode: 'estargz', level: 5, force: true };
   const native = await world.ask({ packages, buildCompression, dryRun: true });
   assert.deepEqual(JSON.parse(native.body.toString()).warnings, [
-    "'buildCompression' is ignored: layers of Conda packages are shared by many images, and are compressed with gzip",
+    "'buildCompression.force' is ignored: the layers of the base image stay as they are",
   ]);
+  const levels = [
+    [99, /'buildCompression\.level': can be a whole number from 0 to 22/],
+    [10, /'buildCompression\.level' can be 0 to 9 for estargz/],
+  ] as const;
+  for (const [level, message] of levels) {
+    const far = await world.ask({ packages, buildCompression: { mode: 'estargz', level } });
+    assertApiFault(far, 400, message);
+  }
   const containerFile = Buffer.from('FROM scratch').toString('base64');
   const built = await world.ask({ containerFile, buildCompression, dryRun: true });
   const response = JSON.parse(built.body.toString());

@@ -155,19 +155,41 @@ export function requireObjectStore(): string {
 /** The source of the program that checks histories. */
 export const checkerSource = fileURLToPath(new URL('../storm/linear', import.meta.url));
 
-/** Where the program that checks histories is; the name changes with its source. */
+/** Where the program that checks histories is. */
 export function checkerDirectory(): string {
+  return compiledDirectory('linear', checkerSource);
+}
+
+/** Returns where a program with a folder of sources is compiled to; the name changes with its source. */
+function compiledDirectory(name: string, source: string): string {
   const hash = createHash('sha256');
-  for (const file of globSync('*', { cwd: checkerSource }).sort()) {
-    hash.update(readFileSync(join(checkerSource, file)));
+  for (const file of globSync('*', { cwd: source }).sort()) {
+    hash.update(readFileSync(join(source, file)));
   }
-  return join(toolsDirectory(), `linear-${hash.digest('hex').slice(0, 12)}`);
+  return join(toolsDirectory(), `${name}-${hash.digest('hex').slice(0, 12)}`);
 }
 
 /** Returns the path of the program that checks histories. Throws an `Error` when it is not installed. */
 export function requireChecker(): string {
   const path = join(checkerDirectory(), 'linear');
   if (!existsSync(path)) throw missing('The checker of histories is missing');
+  return path;
+}
+
+/** The source of the program that verifies layers in the eStargz form. */
+export const estargzSource = fileURLToPath(
+  new URL('../conda/layers/verify-estargz', import.meta.url),
+);
+
+/** Where the program that verifies layers in the eStargz form is. */
+export function estargzDirectory(): string {
+  return compiledDirectory('verify-estargz', estargzSource);
+}
+
+/** Returns the path of the program that verifies layers in the eStargz form. Throws an `Error` when it is not installed. */
+export function requireEstargz(): string {
+  const path = join(estargzDirectory(), 'verify-estargz');
+  if (!existsSync(path)) throw missing('The verifier of eStargz layers is missing');
   return path;
 }
 

@@ -1,5 +1,7 @@
 import { readFileSync } from 'node:fs';
 
+export { openEnded } from './open-ended.ts';
+
 /** What is used of it here: the types of Node do not have it. */
 declare const WebAssembly: {
   readonly Module: new (bytes: Uint8Array) => object;
@@ -32,6 +34,9 @@ export interface Deflate {
   /** Returns the bytes of the content after {@link inflate}. */
   inflated(): number;
 }
+
+/** The level of layers for which nobody specifies another one. */
+export const usualLevel = 5;
 
 let compiled: object | undefined;
 

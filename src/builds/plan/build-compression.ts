@@ -1,3 +1,4 @@
+import { usualLevel } from '../../archives/deflate/deflate.ts';
 import { type Compression, compressionLevels } from '../../images/sif/definition/index.ts';
 import { refuse } from '../recipe/text/text-field.ts';
 import { type BuildPlan, type LayerCompression, recipeIn } from './build-plan.ts';
@@ -43,7 +44,7 @@ export function readSifCompression({
 }
 
 /**
- * Returns the compression for the layers that a builder makes; undefined for the default, and for Singularity images.
+ * Returns the compression for the layers that a build makes; undefined for the default, and for Singularity images.
  * Throws a `Fault` (400).
  */
 export function readLayerCompression({
@@ -56,6 +57,19 @@ export function readLayerCompression({
   const { force = mode === 'estargz' } = submitted;
   if (mode === 'gzip' && level === undefined && !force) return undefined;
   return { mode, ...(level === undefined ? {} : { level }), ...(force ? { force } : {}) };
+}
+
+/**
+ * Returns the compression for layers of packages that Sluice makes itself: undefined for one that gives the bytes of the default,
+ * without the layers of the base image, which stay as they are.
+ */
+export function nativeCompression(
+  asked: LayerCompression | undefined,
+): LayerCompression | undefined {
+  if (!asked) return undefined;
+  const { mode, level } = asked;
+  const isUsual = mode === 'gzip' && (level === undefined || level === usualLevel);
+  return isUsual ? undefined : { mode, ...(level === undefined ? {} : { level }) };
 }
 
 function modeOf({ mode = 'gzip' }: SubmittedCompression): LayerCompression['mode'] {
@@ -112,11 +126,10 @@ export function compressionWarnings(
       : [];
   }
   if (readLayerCompression(fields) === undefined) return [];
-  const why =
-    plan === undefined || plan.origin.kind === 'image'
-      ? 'the layers of an existing image stay as they are'
-      : recipeIn(plan)?.native
-        ? 'layers of Conda packages are shared by many images, and are compressed with gzip'
-        : undefined;
-  return why === undefined ? [] : [`'buildCompression' is ignored: ${why}`];
+  if (plan === undefined || plan.origin.kind === 'image') {
+    return ["'buildCompression' is ignored: the layers of an existing image stay as they are"];
+  }
+  return recipeIn(plan)?.native && submitted.force
+    ? ["'buildCompression.force' is ignored: the layers of the base image stay as they are"]
+    : [];
 }

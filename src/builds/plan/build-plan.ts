@@ -95,7 +95,7 @@ export interface RecipeOrigin {
   readonly isFiltered?: true;
   /** The options of the build, without the caller's secrets. */
   readonly options?: BuildOptions | undefined;
-  /** Compression of the layers that the builder makes. Default: gzip. */
+  /** Compression of the layers that the build makes. Default: gzip. */
   readonly layers?: LayerCompression | undefined;
   /** Images that replace other images or stages. */
   readonly namedContexts?: NamedContexts | undefined;
@@ -109,10 +109,10 @@ export interface RecipeOrigin {
   readonly hasCopyModes?: true;
 }
 
-/** Compression of the layers that a builder makes. */
+/** Compression of the layers that a build makes. Layers of packages are never in zstd. */
 export interface LayerCompression {
   readonly mode: 'gzip' | 'zstd' | 'estargz';
-  /** Default: the builder's own. */
+  /** Default: that of the builder, or of layers of packages. */
   readonly level?: number;
   /** True to compress the layers of base images again, too. */
   readonly force?: true;

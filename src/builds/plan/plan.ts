@@ -22,6 +22,7 @@ import type { SubmittedBuild } from '../recipe/submitted.ts';
 import {
   compressionOption,
   layersOption,
+  nativeCompression,
   readLayerCompression,
   readSifCompression,
   type SubmittedCompression,
@@ -138,7 +139,9 @@ export function planBuild(
   const { conda: condaMaker, condaChannels } = places;
   const hasContext = context !== undefined;
   const solvesPython = places.solvesPython?.();
-  const settings = { ownHost, condaMaker, condaChannels, solvesPython, hasContext };
+  const askedLayers = readLayerCompression(request);
+  const layerMode = askedLayers?.mode;
+  const settings = { ownHost, condaMaker, condaChannels, solvesPython, hasContext, layerMode };
   const recipe = kind.recipe(source, { ...request, ...settings });
   const { dockerfile, files, lockStage, definition, sifBases: sifImages = {} } = recipe;
   if (format === 'sif') checkOnePlatform(parsed);
@@ -146,8 +149,7 @@ export function planBuild(
   const repository = request.buildRepository ?? frozenPlace(request, places) ?? places.repository;
   const namedContexts = readNamedContexts(request.namedContexts);
   const compression = readSifCompression(request);
-  // Layers of packages are shared by images, whatever their requests say.
-  const layers = recipe.maker === 'native' ? undefined : readLayerCompression(request);
+  const layers = recipe.maker === 'native' ? nativeCompression(askedLayers) : askedLayers;
   const options = readBuildOptions(request, {
     isDockerfile: !kind.isGenerated,
     isSif: format === 'sif',

@@ -14,7 +14,7 @@ import type { PythonPlace } from '../installing/installed-package.ts';
 import type { FetchArchive } from './archive-fetch.ts';
 import { packageParty, settleDisputes } from './environment/settle-disputes.ts';
 import { groupPackages, layersOfAdded, mostPackageLayers } from './group-packages.ts';
-import type { KeptLayers } from './kept-layers.ts';
+import { goneMeanwhile, type KeptLayers } from './kept-layers.ts';
 import {
   type LayerSubject,
   otherLayerKey,
@@ -357,13 +357,6 @@ function createJoiner(
     const key = sharedLayerKey(layers.map(({ digest }) => digest));
     return (await kept.use(key)) ?? joining.run(stop => join(key, layers, stop), { key, signal });
   };
-}
-
-function goneMeanwhile(): Fault {
-  return new Fault('unavailable', 'The layer of a package is damaged or gone: try again', {
-    phase: 'layer',
-    retryAfterSeconds: 1,
-  });
 }
 
 /**

@@ -101,6 +101,14 @@ function bufferOf(bytes: Uint8Array | undefined): Buffer | null {
   return bytes === undefined ? null : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
 }
 
+/** Returns the refusal where the content of a layer cannot be read. */
+export function goneMeanwhile(): Fault {
+  return new Fault('unavailable', 'The layer of a package is damaged or gone: try again', {
+    phase: 'layer',
+    retryAfterSeconds: 1,
+  });
+}
+
 function removedMeanwhile(): Fault {
   return new Fault('unavailable', 'A layer was removed while it was made: try again', {
     phase: 'layer',

@@ -62,6 +62,20 @@ export function sharedLayerKey(layers: readonly Digest[]): string {
   return keyOf(['shared', layers]);
 }
 
+/**
+ * Version of everything that another form of a layer depends on, beside the layer: how its table of contents and its members
+ * are written. Increase it with each change of the bytes.
+ */
+const formVersion = 1;
+
+/** Returns the key of a layer in another form than that in which it is made. */
+export function formLayerKey(
+  digest: Digest,
+  { mode, level }: { readonly mode: string; readonly level: number },
+): string {
+  return keyOf(['form', formVersion, mode, level, digest]);
+}
+
 /** Returns the key of a layer of the given tar entries. */
 export function tarLayerKey(tar: Uint8Array): string {
   return keyOf(['tar', createHash('sha256').update(tar).digest('hex')]);

@@ -196,7 +196,11 @@ function changeImage(
     const mediaType = isDocker ? mediaTypes.dockerLayerGzip : mediaTypes.ociLayerGzip;
     body.layers = [
       ...(Array.isArray(body.layers) ? body.layers : []),
-      ...layers.map(layer => ({ mediaType, digest: layer.gzipDigest, size: layer.gzipSize })),
+      ...layers.map(({ gzipDigest: digest, gzipSize: size, annotations }) => ({
+        ...{ mediaType, digest, size },
+        // The specification of Docker's manifests has none, but lazy clients read them there as well.
+        ...(annotations ? { annotations } : {}),
+      })),
     ];
   }
   // Docker's manifests have no annotations. Source: OCI image specification annotations.md.

@@ -174,6 +174,8 @@ export interface InjectedLayer {
   readonly architecture?: string;
   /** Name and digest of the included image that it is a layer of. */
   readonly from?: string;
+  /** Annotations of its descriptor, by which lazy clients read it. */
+  readonly annotations?: Readonly<Record<string, string>>;
   /** What the history of the image says of it, such as `conda: samtools 1.20 (bioconda)`. */
   readonly holds?: string;
 }

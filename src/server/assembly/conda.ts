@@ -9,6 +9,7 @@ import {
   createCondaSolver,
   createKeptLayers,
   createKeptSteps,
+  createLayerForms,
   createLayerThreads,
   createPackageLayers,
   createPackageSearch,
@@ -118,6 +119,7 @@ export function createConda(
     packageSearch: createPackageSearch({ channels: access, repodata, shards, summaries }),
     baseLibc: createBaseLibc(pathOf('conda/bases.json')),
     layers,
+    reformLayers: createLayerForms({ content, kept }),
     keptWheels,
     keptSteps: createKeptSteps({
       content,

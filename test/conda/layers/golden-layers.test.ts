@@ -4,6 +4,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { CondaPackage } from '../../../src/conda/conda-package.ts';
+import { digestOf } from '../../../src/oci/digest.ts';
 import { condaFolder } from '../../golden/conda.ts';
 import { startCondaChannels } from '../../world/conda-channels.ts';
 import { channelUrl, digestsOf, layersOf } from './layer-world.ts';
@@ -22,7 +23,8 @@ test('the layers of the archives that never change have the digests that they al
     },
   );
   const world = await layersOf(t, `${channels.url}/test`);
-  const digests = digestsOf(await world.make(packages));
+  const made = await world.make(packages);
+  const digests = digestsOf(made);
   // A change means other digests for all images: increase `layerVersion`, and say so in the change log.
   assert.deepEqual(
     digests.map(digest => digest.slice('sha256:'.length, 'sha256:'.length + 16)),
@@ -42,5 +44,13 @@ test('the layers of the archives that never change have the digests that they al
       '85b4977aa148906a',
       '7e75e8fc296fa205',
     ],
+  );
+  const never = new AbortController().signal;
+  const lazy = await world.reform(made.layers, { mode: 'estargz' }, never);
+  const all = lazy.map(({ gzipDigest, annotations }) => [gzipDigest, annotations]);
+  // Likewise: increase `formVersion`.
+  assert.equal(
+    digestOf(Buffer.from(JSON.stringify(all))).slice('sha256:'.length, 23),
+    '8e002af5f20d9ce3',
   );
 });

@@ -5,6 +5,7 @@ import { gunzipSync } from 'node:zlib';
 import type { CondaPackage } from '../../../src/conda/conda-package.ts';
 import { createArchiveFetch } from '../../../src/conda/layers/archive-fetch.ts';
 import { createPackageLayers } from '../../../src/conda/layers/create-package-layers.ts';
+import { createLayerForms } from '../../../src/conda/layers/forms/layer-forms.ts';
 import { createKeptLayers } from '../../../src/conda/layers/kept-layers.ts';
 import { createLayerThreads } from '../../../src/conda/layers/making/layer-threads.ts';
 import type { EnvironmentLayers } from '../../../src/conda/layers/package-layers.ts';
@@ -56,6 +57,7 @@ export async function layersOf(
   const log: string[] = [];
   return {
     ...{ directory, rows, content, layers, fetchArchive, log },
+    reform: createLayerForms({ content, kept }),
     /** Makes the layers of packages. */
     make(packages: readonly CondaPackage[], signal = new AbortController().signal) {
       const environment = { packages };

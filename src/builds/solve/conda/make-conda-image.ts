@@ -10,7 +10,9 @@ import {
   type LayerProgress,
   type PartProgress,
   type PlatformSolution,
+  type ReformLayers,
 } from '../../../conda/index.ts';
+import { sizeText } from '../../../foundation/text.ts';
 import {
   environmentIn,
   type ImageChange,
@@ -19,7 +21,7 @@ import {
 import type { Documents } from '../../../images/index.ts';
 import { type Document, parseManifest } from '../../../oci/index.ts';
 import { formatPlatform } from '../../../oci/naming.ts';
-import type { LayeredWheel, MixedLayers } from '../../../pypi/index.ts';
+import type { LayeredEnvironment, LayeredWheel, MixedLayers } from '../../../pypi/index.ts';
 import { commitAddress } from '../../../pypi/requirements/index.ts';
 import type { Access } from '../../../upstream/index.ts';
 import type { RunStep } from '../../logs/run-step.ts';
@@ -59,12 +61,40 @@ export type MakeCondaImage = (
 export interface MakeCondaImageDeps {
   readonly findSolution: FindSolution;
   readonly layers: MixedLayers;
+  readonly reformLayers: ReformLayers;
   readonly documents: Documents;
   readonly channels: Pick<ChannelAccess, 'channelsOf'>;
 }
 
 export function createMakeCondaImage(deps: MakeCondaImageDeps): MakeCondaImage {
   const { findSolution, layers: packageLayers, documents } = deps;
+
+  /** Returns the layers of an environment as they are compressed in the image. Link scripts run above the usual ones. */
+  const inForm = async (
+    compression: NativeOrigin['layers'],
+    { layers, contents }: Pick<LayeredEnvironment, 'layers' | 'contents'>,
+    { step, signal }: Pick<Parameters<MakeCondaImage>[0], 'step' | 'signal'>,
+  ): Promise<Pick<LayeredEnvironment, 'layers' | 'contents'>> => {
+    if (!compression || compression.mode === 'zstd') return { layers, contents };
+    const { mode, level } = compression;
+    const title = `Compress the layers${mode === 'gzip' ? '' : ` as ${mode}`}`;
+    return step(title, async ({ write }) => {
+      const formed = await deps.reformLayers(layers, { mode, level }, signal);
+      const digests = new Map(
+        layers.map(({ gzipDigest }, at) => [gzipDigest, formed[at]?.gzipDigest ?? gzipDigest]),
+      );
+      const bytes = formed.reduce((sum, { gzipSize }) => sum + gzipSize, 0);
+      write(`${formed.length} layers, ${sizeText(bytes)}\n`);
+      return {
+        layers: formed,
+        contents: contents.map(({ digest, keys }) => ({
+          digest: digests.get(digest) ?? digest,
+          keys,
+        })),
+      };
+    });
+  };
+
   return async (run, rights, recipe) => {
     const { step, signal, onSolved, isTrusted, buildWheels, linkPackages } = run;
     const { native } = recipe;
@@ -102,10 +132,11 @@ export function createMakeCondaImage(deps: MakeCondaImageDeps): MakeCondaImage {
               scripted: inLinkOrder(native, packages, scripted),
             })
           : undefined;
-      const all = [...environment.layers, ...(above ? [above] : [])];
+      const formed = await inForm(recipe.layers, environment, run);
+      const all = [...formed.layers, ...(above ? [above] : [])];
       const layers = all.map(layer => ({ ...layer, architecture }));
       const basePath = await pathIn(documents, source, image);
-      made.push({ ...environment, subdir, architecture, basePath, layers });
+      made.push({ ...environment, ...formed, subdir, architecture, basePath, layers });
     }
     const bases = native.channels.flatMap(deps.channels.channelsOf);
     return {

@@ -1,6 +1,11 @@
 import { closeSync, openSync, readSync } from 'node:fs';
 import { crc32 } from 'node:zlib';
-import { type Deflate, openDeflate } from '../../../archives/deflate/deflate.ts';
+import {
+  type Deflate,
+  openDeflate,
+  openEnded,
+  usualLevel,
+} from '../../../archives/deflate/deflate.ts';
 
 /**
  * Compresses bytes as gzip members, for layers. The same bytes give the same members on every machine, whatever the
@@ -11,19 +16,23 @@ export interface GzipWriter extends Disposable {
   write(bytes: Uint8Array): void;
   /** Ends the last member. What is written next begins a new one. */
   end(): void;
+  /** Ends the last member, and writes pieces of at most {@link memberBytes} as one member, however many they are. */
+  single(pieces: Iterable<Uint8Array>): void;
 }
 
 interface GzipOptions {
   /** Stores members whose bytes look random, such as those of archives. That takes a tenth of the time. */
   readonly storesRandom?: boolean;
+  /** 0 to 9. Default: {@link usualLevel}. */
+  readonly level?: number;
 }
 
-/** @param put receives each member: a view that is valid until the next call of `write` or `end` */
+/** @param put receives each member, or the parts of one in their order: a view that is valid until the next call */
 export function createGzipWriter(
   put: (member: Buffer) => void,
-  { storesRandom = false }: GzipOptions = {},
+  { storesRandom = false, level = usualLevel }: GzipOptions = {},
 ): GzipWriter {
-  const instance = takeInstance();
+  const instance = takeInstance(level);
   const { content, stream, member } = instance;
   let size = 0;
 
@@ -50,6 +59,22 @@ export function createGzipWriter(
       }
     },
     end,
+    single(pieces) {
+      end();
+      let sum = 0;
+      let bytes = 0;
+      put(memberHeader);
+      for (const piece of pieces) {
+        content.set(piece);
+        sum = crc32(piece, sum);
+        bytes += piece.length;
+        put(openEnded(stream.subarray(0, instance.compress(piece.length))));
+      }
+      let at = lastBlock.copy(member);
+      at = member.writeUInt32LE(sum, at);
+      at = member.writeUInt32LE(bytes % 2 ** 32, at);
+      put(member.subarray(0, at));
+    },
     [Symbol.dispose]: () => giveInstance(instance),
   };
 }
@@ -101,7 +126,7 @@ interface ReadMember {
  * one. Throws an error for a file that is damaged or shorter.
  */
 export function* readMembers(path: string, bytes: number): Generator<ReadMember> {
-  const instance = takeInstance();
+  const instance = takeInstance(usualLevel);
   const file = openSync(path, 'r');
   try {
     for (let position = 0; position < bytes; ) {
@@ -136,6 +161,7 @@ function firstMember(instance: DeflateInstance, size: number): ReadMember | unde
 
 /** Memory to compress or to decompress one member after another. */
 interface DeflateInstance extends Deflate {
+  readonly level: number;
   /** Room for any member. */
   readonly member: Buffer;
 }
@@ -144,11 +170,12 @@ interface DeflateInstance extends Deflate {
  * Uncompressed bytes of a member. A change, like one of the level, changes every layer: see `layerVersion`.
  */
 export const memberBytes = 1024 * 1024;
-const level = 5;
 
 /** RFC 1952: magic, deflate, no flags, no time, no extra flags, unknown operating system. */
 const memberHeader = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff]);
 const trailerBytes = 8;
+/** RFC 1951: an empty stored block that is the last one, at the beginning of a byte. */
+const lastBlock = Buffer.from([1, 0, 0, 0xff, 0xff]);
 /** Bytes that a member has at most: incompressible content is stored, with 5 more for each 64 KiB. */
 export const mostMemberBytes = memberBytes + 1024;
 
@@ -156,18 +183,20 @@ export const mostMemberBytes = memberBytes + 1024;
 let spareInstance: DeflateInstance | undefined;
 
 /** Returns an instance with its own memory, about 4 MB. */
-function takeInstance(): DeflateInstance {
-  const instance = spareInstance ?? createInstance();
+function takeInstance(level: number): DeflateInstance {
+  if (spareInstance?.level !== level) return createInstance(level);
+  const instance = spareInstance;
   spareInstance = undefined;
   return instance;
 }
 
 /** Takes back an instance that is not used any more. */
 function giveInstance(instance: DeflateInstance): void {
-  spareInstance = instance;
+  // Those of rare levels are not kept.
+  if (instance.level === usualLevel) spareInstance = instance;
 }
 
-function createInstance(): DeflateInstance {
+function createInstance(level: number): DeflateInstance {
   const deflate = openDeflate(level, memberBytes, mostMemberBytes - memberHeader.length);
-  return { ...deflate, member: Buffer.allocUnsafeSlow(mostMemberBytes) };
+  return { ...deflate, level, member: Buffer.allocUnsafeSlow(mostMemberBytes) };
 }

@@ -30,10 +30,10 @@ export interface LayerThreads<O extends AnyOrder = LayerOrder> {
 }
 
 /** Work for a thread that makes layers. */
-export type LayerOrder = PackageOrder | SharedOrder | TarOrder;
+export type LayerOrder = PackageOrder | SharedOrder | TarOrder | FormOrder;
 
 /** What {@link LayerThreads} can be made for. */
-export type AnyOrder = InstallOrder | SharedOrder | TarOrder;
+export type AnyOrder = InstallOrder | SharedOrder | TarOrder | FormOrder;
 
 /** Installs a package of any kind and packs its files. */
 export interface InstallOrder {
@@ -61,8 +61,22 @@ export interface UnpackLimits {
 /** Puts layers together. */
 export interface SharedOrder {
   readonly kind: 'shared';
-  /** Files of layers. */
-  readonly layers: readonly { readonly path: string; readonly size: number }[];
+  readonly layers: readonly LayerFile[];
+}
+
+/** The file of a layer. */
+interface LayerFile {
+  readonly path: string;
+  readonly size: number;
+}
+
+/** Writes a layer in another form. */
+export interface FormOrder {
+  readonly kind: 'form';
+  readonly layer: LayerFile;
+  readonly mode: 'gzip' | 'estargz';
+  /** 0 to 9 */
+  readonly level: number;
 }
 
 /** Packs tar entries. */
@@ -76,16 +90,18 @@ export interface MadeLayer {
   readonly tarDigest: Digest;
   /** Bytes of the tar file. */
   readonly tarBytes: number;
-  /** For a layer of one package. */
-  readonly about?: PackageAbout | undefined;
+  /** For a layer of one package, and for one in the eStargz form. */
+  readonly about?: LayerAbout | undefined;
 }
 
-/** What is kept about a package beside its layer. */
-interface PackageAbout {
-  /** JSON of `PackageFacts`. */
+/** What is kept about a layer. */
+interface LayerAbout {
+  /** JSON of `PackageFacts` or of `EstargzFacts`. */
   readonly facts: string;
-  readonly pathHashes: Uint8Array;
-  readonly paths: Uint8Array;
+  /** For a layer of one package. */
+  readonly pathHashes?: Uint8Array;
+  /** For a layer of one package. */
+  readonly paths?: Uint8Array;
 }
 
 /** What a thread is started with for each order. */

@@ -1,4 +1,5 @@
 import '../../../foundation/gated-zlib.ts';
+import { reformLayer } from '../forms/reform-layer.ts';
 import { LayerOutput } from './layer-output.ts';
 import type { LayerOrder } from './layer-threads.ts';
 import { joinLayers, packPackage } from './pack-layers.ts';
@@ -10,6 +11,8 @@ serveLayers<LayerOrder>(async (order, put, written) => {
       return packPackage(order, put, written);
     case 'shared':
       return joinLayers(order.layers, put);
+    case 'form':
+      return reformLayer(order, put);
     case 'tar': {
       using output = new LayerOutput(put);
       output.write(order.tar);

@@ -1,0 +1,17 @@
+import { existsSync } from 'node:fs';
+import { estargzDirectory, estargzSource } from '../../test/world/tools.ts';
+import { buildFromSource } from './go-programs.ts';
+
+export function hasEstargz(): boolean {
+  return existsSync(estargzDirectory());
+}
+
+/** Compiles the program that verifies layers in the eStargz form, with the library of stargz-snapshotter. */
+export function buildEstargz(): Promise<void> {
+  return buildFromSource({
+    ...{ source: estargzSource, program: 'verify-estargz' },
+    destination: estargzDirectory(),
+    isThere: hasEstargz,
+    doing: 'Compiling the verifier of eStargz layers',
+  });
+}

@@ -1,0 +1,76 @@
+import { usualLevel } from '../../../archives/deflate/deflate.ts';
+import { workOnEach } from '../../../foundation/semaphore.ts';
+import { SingleFlight } from '../../../foundation/single-flight.ts';
+import type { InjectedLayer } from '../../../images/augment/index.ts';
+import type { ContentStore } from '../../../storage/content/index.ts';
+import type { PackageLayerRow } from '../../../storage/rows/index.ts';
+import { goneMeanwhile, type KeptLayers } from '../kept-layers.ts';
+import { formLayerKey } from '../layer-key.ts';
+import type { EstargzFacts } from './reform-layer.ts';
+
+/** How layers of packages are compressed. */
+export interface LayerForm {
+  readonly mode: 'gzip' | 'estargz';
+  /** 0 to 9. Default: that of all layers of packages. */
+  readonly level?: number | undefined;
+}
+
+/** Returns layers of packages in another form, each made once for all images. Throws a `Fault` when one of them is gone. */
+export type ReformLayers = (
+  layers: readonly InjectedLayer[],
+  form: LayerForm,
+  signal: AbortSignal,
+) => Promise<readonly InjectedLayer[]>;
+
+export interface LayerFormsDeps {
+  readonly content: Pick<ContentStore, 'lease'>;
+  readonly kept: Pick<KeptLayers, 'use' | 'make'>;
+}
+
+/** Layers of an image that are made at once. Others wait behind no more than these, however many an image has. */
+const layersAtOnce = 4;
+
+export function createLayerForms({ content, kept }: LayerFormsDeps): ReformLayers {
+  const making = new SingleFlight<PackageLayerRow>();
+
+  const make = async (
+    key: string,
+    { gzipDigest, gzipSize: size }: InjectedLayer,
+    form: { readonly mode: LayerForm['mode']; readonly level: number },
+    signal: AbortSignal,
+  ): Promise<PackageLayerRow> => {
+    await using file = await content.lease(gzipDigest);
+    if (!file) throw goneMeanwhile();
+    return kept.make(key, { kind: 'form', layer: { path: file.path, size }, ...form }, signal);
+  };
+
+  return async (layers, { mode, level = usualLevel }, signal) => {
+    if (mode === 'gzip' && level === usualLevel) return layers;
+    const reformed: InjectedLayer[] = [];
+    await workOnEach(layers.entries(), layersAtOnce, async ([at, layer]) => {
+      const form = { mode, level };
+      const key = formLayerKey(layer.gzipDigest, form);
+      const row =
+        (await kept.use(key)) ??
+        (await making.run(stop => make(key, layer, form, stop), { key, signal }));
+      const { digest, size, tarDigest } = row;
+      reformed[at] = {
+        ...layer,
+        ...{ gzipDigest: digest, gzipSize: size, tarDigest },
+        ...(mode === 'estargz' ? { annotations: annotationsOf(row) } : {}),
+      };
+    });
+    return reformed;
+  };
+}
+
+/** Returns what lazy clients verify. Source: stargz-snapshotter, docs/estargz.md; docs/verification.md. */
+function annotationsOf({
+  facts,
+}: Pick<PackageLayerRow, 'facts'>): Readonly<Record<string, string>> {
+  const { tocDigest, tarBytes } = JSON.parse(facts ?? '{}') as EstargzFacts;
+  return {
+    'containerd.io/snapshot/stargz/toc.digest': tocDigest,
+    'io.containers.estargz.uncompressed-size': String(tarBytes),
+  };
+}
