@@ -18,7 +18,8 @@ const common: Pick<Command, 'options' | 'variables'> = {
   options: { server: serverOption, json: jsonOption },
   variables: {
     ...serverVariables,
-    SLUICE_ACCOUNT: 'Account of the server, as name:password. Default: no login',
+    SLUICE_TOKEN: 'Access token of the user, for the repositories of the user',
+    SLUICE_ACCOUNT: 'Account of the server, as name:password; it wins. Default: no login',
   },
 };
 
@@ -125,7 +126,7 @@ const manifestTypes = [
 ];
 
 /**
- * Returns the response of the server's registry, to the account in `SLUICE_ACCOUNT` if it is set. Throws
+ * Returns the response of the server's registry, to the account in `SLUICE_ACCOUNT` or the user of `SLUICE_TOKEN`. Throws
  * {@link RefusedError} when the registry refuses the request, and {@link CommandError} when it does not answer.
  */
 async function askRegistry(
@@ -133,8 +134,14 @@ async function askRegistry(
   path: string,
   method: 'GET' | 'HEAD' | 'DELETE' = 'GET',
 ): Promise<Response> {
-  const account = process.env.SLUICE_ACCOUNT || undefined;
-  const headers = { accept: manifestTypes.join(', '), ...loginHeaders(undefined, account) };
+  const { SLUICE_ACCOUNT: account, SLUICE_TOKEN: token } = process.env;
+  // To the registry, an access token is the password of this name.
+  const isRegistry = path.startsWith('/v2/');
+  const login =
+    account || !token || !isRegistry
+      ? loginHeaders(account ? undefined : token, account)
+      : loginHeaders(undefined, `token:${token}`);
+  const headers = { accept: manifestTypes.join(', '), ...login };
   // The password must not follow a redirect.
   const response = await askServer(serverAddress(values), path, {
     method,
@@ -142,7 +149,8 @@ async function askRegistry(
     redirect: 'error',
   });
   if (response.ok) return response;
-  throw new RefusedError(await messageOf(response, account), response.status);
+  const variable = account ? 'SLUICE_ACCOUNT' : token ? 'SLUICE_TOKEN' : undefined;
+  throw new RefusedError(await messageOf(response, variable), response.status);
 }
 
 interface Message {
@@ -150,15 +158,19 @@ interface Message {
 }
 
 /** Returns the message of the registry or of the JSON API, with advice when a login is missing. */
-async function messageOf(response: Response, account: string | undefined): Promise<string> {
-  const login = '. Set SLUICE_ACCOUNT=name:password to an account of the server';
-  const mayLack = account === undefined && [401, 403, 404].includes(response.status);
+async function messageOf(
+  response: Response,
+  variable: 'SLUICE_ACCOUNT' | 'SLUICE_TOKEN' | undefined,
+): Promise<string> {
+  const login =
+    '. Set SLUICE_TOKEN to your access token, or SLUICE_ACCOUNT=name:password to an account of the server';
+  const mayLack = variable === undefined && [401, 403, 404].includes(response.status);
   try {
     const body = (await response.json()) as { errors?: readonly Message[] } & Partial<Message>;
     const message = (body.errors ?? [body]).map(error => error.message).join('; ');
     // The advice of the server is for other clients.
-    if (response.status === 401) {
-      return account === undefined
+    if (response.status === 401 && variable !== 'SLUICE_TOKEN') {
+      return variable === undefined
         ? `The server requires a login${login}`
         : 'The name or the password is wrong: correct SLUICE_ACCOUNT';
     }

@@ -240,7 +240,8 @@ export async function claimOf(values: Values) {
       2,
     );
   }
-  const number = /^\d+$/.test(workspace) ? workspace : await numberOf(values, workspace, token);
+  const headers = { authorization: `Bearer ${token}` };
+  const number = await ownWorkspace(workspace, path => get(values, `/platform${path}`, headers));
   return { platformAccessToken: token, platformWorkspaceId: number };
 }
 
@@ -251,15 +252,22 @@ interface WorkspaceList {
   }[];
 }
 
-/** Asks the platform of the server for the number of a workspace of the token's user. */
-async function numberOf(values: Values, name: string, token: string): Promise<string> {
-  const headers = { authorization: `Bearer ${token}` };
-  const { user } = (await get(values, '/platform/user-info', headers)) as { user: { id: number } };
-  const path = `/platform/user/${user.id}/workspaces`;
-  const { orgsAndWorkspaces } = (await get(values, path, headers)) as WorkspaceList;
-  const found = orgsAndWorkspaces.find(({ workspaceName }) => workspaceName === name);
+/**
+ * Returns the number of a workspace of a user.
+ *
+ * @param workspace its number or its name
+ * @param ask asks the platform of the server as the user
+ */
+export async function ownWorkspace(
+  workspace: string,
+  ask: (path: string) => Promise<unknown>,
+): Promise<string> {
+  if (/^\d+$/.test(workspace)) return workspace;
+  const { user } = (await ask('/user-info')) as { user: { id: number } };
+  const { orgsAndWorkspaces } = (await ask(`/user/${user.id}/workspaces`)) as WorkspaceList;
+  const found = orgsAndWorkspaces.find(({ workspaceName }) => workspaceName === workspace);
   if (found?.workspaceId != null) return String(found.workspaceId);
   throw new CommandError(
-    `You are not a member of a workspace '${name}' on this server. For a workspace of another platform, give its number`,
+    `You are not a member of a workspace '${workspace}' on this server. For a workspace of another platform, give its number`,
   );
 }

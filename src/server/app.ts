@@ -218,7 +218,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
     }),
   );
   const { hosted: store, pulls } = state.rows;
-  const repositories = { ...hosted, content, store, pulls, auth };
+  const repositories = { ...hosted, content, store, pulls, auth, host: tokens.service };
   const hasPages = config.pages === 'on';
   const pagesDeps = {
     ...apiDeps,

@@ -70,7 +70,11 @@ test('a challenge names the token service and the required scope', async () => {
     ['DELETE', 'manifests/1', 'delete'],
   ] as const) {
     const reply = await new Repository(sluice, 'team/app', {}).send(method, route);
-    assertRegistryFault(reply, { status: 401, code: 'UNAUTHORIZED', message: /docker login/ });
+    assertRegistryFault(reply, {
+      status: 401,
+      code: 'UNAUTHORIZED',
+      message: /docker login, apptainer registry login/,
+    });
     assert.equal(
       reply.headers['www-authenticate'],
       `Bearer realm="${sluice.url}/v2/token",service="${sluice.host}",scope="repository:team/app:${actions}"`,

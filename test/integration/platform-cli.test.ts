@@ -238,6 +238,34 @@ suite('administration of the platform', { concurrency: 2 }, () => {
       1,
       /No answer from http:\/\/127\.0\.0\.1:1/,
     );
+
+    await all.done('user add ada@example.org');
+    await all.done('workspace add genomics');
+    await all.done('workspace add-member genomics --user ada@example.org');
+    await all.done('workspace add others');
+    const { token } = await all.json('token add --user ada@example.org --name laptop');
+    const of = (token: string) => commands({ SLUICE_TOKEN: token }, ['--server', sluice.url]);
+    const ada = of(token);
+    await all.done('token add --user eve@example.org --name laptop');
+    const cluster = await ada.json('token add --name cluster');
+    const names = async () =>
+      (await ada.json('token list')).tokens.map((one: { name: string }) => one.name);
+    assert.deepEqual(await names(), ['laptop', 'cluster'], 'none of eve');
+    assertRefused(await ada.run('token list --user eve@example.org'), 1, /another user/);
+    const add = (owner: string) =>
+      ada.run(`credentials add quay.io ${owner}--username a --password-stdin`, password);
+    assertSuccess(await add(''));
+    assertSuccess(await add('--workspace genomics '));
+    assertRefused(await add('--workspace others '), 1, /not a member of a workspace 'others'/);
+    assertRefused(await add('--user eve@example.org '), 1, /another user/);
+    const { credentials } = await ada.json('credentials list --workspace genomics');
+    assert.equal(credentials[0].workspace, 'genomics');
+    await ada.done('credentials remove quay.io');
+    assertRefused(await ada.run('user list'), 2, /SLUICE_ACCOUNT=name:password/);
+    assertRefused(await at(sluice.url).run('token list'), 2, /set SLUICE_TOKEN .*SLUICE_ACCOUNT/);
+    await of(cluster.token).done('token remove --name laptop');
+    assertRefused(await ada.run('token list'), 1, /invalid, was revoked or has expired/);
+    assert.equal((await whoIs(sluice, cluster.token)).status, 200);
     assert.equal(sluice.output().includes(password), false);
     assert.equal(sluice.output().includes('s3cret'), false);
   });

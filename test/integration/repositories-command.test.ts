@@ -138,7 +138,7 @@ suite('repositories', { concurrency: 1 }, () => {
     assert.match(second, new RegExp(`^2 +${digests.get('public/app:2')} +\\d{4} +0 +-$`));
     const { code, stderr } = await run('tags team/app');
     assert.equal(code, 1);
-    assert.match(stderr, /may not pull it.*Set SLUICE_ACCOUNT=name:password/);
+    assert.match(stderr, /may not pull it.*Set SLUICE_TOKEN .*SLUICE_ACCOUNT=name:password/);
     const none = await run('tags team/none', 'reader:read');
     assert.match(none.stderr, /repository team\/none does not exist/);
   });

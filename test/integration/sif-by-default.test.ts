@@ -193,6 +193,31 @@ suite('Singularity images by default', { concurrency: 1 }, () => {
     assert.match(own, /users\/bob-/);
     const base = await sluice(shared, ['request', name.slice('oras://'.length)], bob);
     assert.match(base.stderr, /Cannot pull .*users\/ada-l-/);
+
+    const path = repository.slice(shared.host.length + 1);
+    const run = (args: string, token?: string) =>
+      sluice(shared, ['repositories', ...args.split(' ')], token);
+    const listed = async (token?: string) =>
+      JSON.parse(assertSuccess(await run('list --json', token))).repositories.map(
+        (one: { name: string }) => one.name,
+      );
+    assert.deepEqual(await listed(ada), [path, `${path}/more`]);
+    assert.deepEqual(await listed(), []);
+    const headers = { accept: 'text/html', authorization: `Bearer ${ada}` };
+    const page = await shared.fetch('/view/repositories', { headers });
+    assert.ok((await page.text()).includes(path), 'the page lists the same');
+    const tag = name.slice(name.lastIndexOf(':') + 1);
+    for (const token of [bob, undefined]) {
+      assert.equal((await run(`tags ${path}`, token)).code, 1);
+      assert.equal((await run(`delete ${path}:${tag}`, token)).code, 1);
+    }
+    assert.match(assertSuccess(await run(`tags ${path}`, ada)), new RegExp(`\\b${tag}\\b`));
+    assertSuccess(await run(`delete ${path}:${tag}`, ada));
+    assert.deepEqual(
+      JSON.parse(assertSuccess(await run(`tags ${path} --json`, ada))).tags,
+      [],
+      'deleted',
+    );
   });
 });
 

@@ -12,8 +12,9 @@ import {
   UsageError,
   type Values,
 } from '../command/command.ts';
+import { ownWorkspace } from '../server-client.ts';
 import { type AskPlatform, listAll } from './local-access.ts';
-import { platformOptions, platformVariables, withPlatform } from './platform-options.ts';
+import { isOfUser, ownVariables, platformOptions, withPlatform } from './platform-options.ts';
 import { findUser, findWorkspace } from './user-command.ts';
 
 interface CredentialsResponse {
@@ -27,14 +28,19 @@ interface CredentialsResponse {
 }
 
 const ownerOptions: Readonly<Record<string, Option>> = {
-  user: { type: 'string', value: 'EMAIL', description: 'The user who owns the credentials' },
+  user: {
+    type: 'string',
+    value: 'EMAIL',
+    description: 'The user who owns the credentials. Default: the user of SLUICE_TOKEN',
+  },
   workspace: {
     type: 'string',
     value: 'NAME|NUMBER',
     description: 'The workspace whose members share the credentials',
   },
 };
-const variables = platformVariables;
+const variables = ownVariables;
+const ofUser = { ofUser: true };
 
 /** `sluice credentials`: registry credentials of users and workspaces of the built-in platform. */
 export const credentialsCommand: CommandGroup = {
@@ -43,7 +49,7 @@ export const credentialsCommand: CommandGroup = {
     add: {
       summary: 'Add registry credentials of a user or a workspace',
       usage: [
-        'REGISTRY[/PATH] --user EMAIL --username NAME --password-stdin',
+        'REGISTRY[/PATH] [--user EMAIL] --username NAME --password-stdin',
         'REGISTRY[/PATH] --workspace NAME|NUMBER --username NAME --password-stdin',
       ],
       options: {
@@ -66,13 +72,17 @@ export const credentialsCommand: CommandGroup = {
         const userName = required(values, 'username', 'NAME');
         if (!values['password-stdin']) throw new UsageError('Missing option: --password-stdin');
         const owner = ownerOf(values);
-        if (!owner) throw new UsageError('Missing option: --user EMAIL or --workspace NAME');
+        if (!owner && !isOfUser(values))
+          throw new UsageError('Missing option: --user EMAIL or --workspace NAME');
         const keys = { registry, userName, password: await readPassword('--password-stdin') };
-        const { credentials } = (await withPlatform(values, async ask =>
-          ask('POST', '/credentials', {
-            ...(await owner(ask)),
-            credentials: { name: text(values, 'name'), provider: 'container-reg', keys },
-          }),
+        const { credentials } = (await withPlatform(
+          values,
+          async ask =>
+            ask('POST', '/credentials', {
+              ...(await owner?.(ask)),
+              credentials: { name: text(values, 'name'), provider: 'container-reg', keys },
+            }),
+          ofUser,
         )) as { credentials: CredentialsResponse };
         const { name, id } = credentials;
         print(values, credentials, `Added ${name} of ${ownerText(credentials)}: ${id}`);
@@ -88,7 +98,7 @@ export const credentialsCommand: CommandGroup = {
       async run(values, args) {
         none(args);
         const owner = ownerOf(values);
-        const credentials = await withPlatform(values, ask => listOf(ask, owner));
+        const credentials = await withPlatform(values, ask => listOf(ask, owner), ofUser);
         const rows = credentials.map(found => [
           found.id,
           ownerText(found),
@@ -111,11 +121,15 @@ export const credentialsCommand: CommandGroup = {
       async run(values, args) {
         const which = only(args, 'ID|REGISTRY[/PATH]|NAME');
         const owner = ownerOf(values);
-        const credentials = await withPlatform(values, async ask => {
-          const found = chosen(await listOf(ask, owner), which);
-          await ask('DELETE', `/credentials/${found.id}`);
-          return found;
-        });
+        const credentials = await withPlatform(
+          values,
+          async ask => {
+            const found = chosen(await listOf(ask, owner), which);
+            await ask('DELETE', `/credentials/${found.id}`);
+            return found;
+          },
+          ofUser,
+        );
         const line = `Removed ${credentials.name} of ${ownerText(credentials)}`;
         print(values, { removed: credentials }, line);
         return 0;
@@ -141,8 +155,15 @@ function ownerOf(values: Values): Owner | undefined {
   if (user !== undefined && workspace !== undefined) {
     throw new UsageError('--user and --workspace exclude each other: credentials have one owner');
   }
-  if (user !== undefined) return async ask => ({ user: (await findUser(ask, user)).email });
+  // Only administrators look up users and workspaces of others.
+  const isOwn = isOfUser(values);
+  if (user !== undefined)
+    return async ask => ({ user: isOwn ? user : (await findUser(ask, user)).email });
   if (workspace === undefined) return undefined;
+  if (isOwn)
+    return async ask => ({
+      workspaceId: await ownWorkspace(workspace, path => ask('GET', path)),
+    });
   return async ask => ({ workspaceId: String((await findWorkspace(ask, workspace)).id) });
 }
 

@@ -12,7 +12,7 @@ import {
   type Values,
 } from '../command/command.ts';
 import { listAll } from './local-access.ts';
-import { platformOptions, platformVariables, withPlatform } from './platform-options.ts';
+import { isOfUser, ownVariables, platformOptions, withPlatform } from './platform-options.ts';
 
 interface TokenResponse {
   readonly id: number;
@@ -26,7 +26,8 @@ interface TokenResponse {
   readonly createdBy: string | null;
 }
 
-const variables = platformVariables;
+const variables = ownVariables;
+const ofUser = { ofUser: true };
 
 const userOption = (description: string): Option => ({
   type: 'string',
@@ -40,9 +41,9 @@ export const tokenCommand: CommandGroup = {
   actions: {
     add: {
       summary: 'Create an access token and print it. It is shown only once',
-      usage: ['--user EMAIL --name NAME [--scope SCOPE] [--repositories PATTERNS]'],
+      usage: ['[--user EMAIL] --name NAME [--scope SCOPE] [--repositories PATTERNS]'],
       options: {
-        user: userOption('Owner of the token'),
+        user: userOption('Owner of the token. Default: the user of SLUICE_TOKEN'),
         name: { type: 'string', value: 'NAME', description: 'Name of the token' },
         'expires-in': {
           type: 'string',
@@ -66,17 +67,20 @@ export const tokenCommand: CommandGroup = {
       variables,
       async run(values, args) {
         none(args);
-        const user = required(values, 'user', 'EMAIL');
+        const user = isOfUser(values) ? text(values, 'user') : required(values, 'user', 'EMAIL');
         const name = required(values, 'name', 'NAME');
         const expiration = expirationOf(values);
-        const { accessKey, token } = (await withPlatform(values, ask =>
-          ask('POST', '/tokens', {
-            user,
-            name,
-            expiration,
-            scopes: listIn(values, 'scope'),
-            repositories: listIn(values, 'repositories'),
-          }),
+        const { accessKey, token } = (await withPlatform(
+          values,
+          ask =>
+            ask('POST', '/tokens', {
+              user,
+              name,
+              expiration,
+              scopes: listIn(values, 'scope'),
+              repositories: listIn(values, 'repositories'),
+            }),
+          ofUser,
         )) as { accessKey: string; token: TokenResponse };
         print(values, { token: accessKey, ...token }, accessKey);
         return 0;
@@ -91,8 +95,10 @@ export const tokenCommand: CommandGroup = {
       async run(values, args) {
         none(args);
         const user = text(values, 'user');
-        const tokens = await withPlatform(values, ask =>
-          listAll<TokenResponse>(ask, '/tokens', 'tokens', { user }),
+        const tokens = await withPlatform(
+          values,
+          ask => listAll<TokenResponse>(ask, '/tokens', 'tokens', { user }),
+          ofUser,
         );
         const rows = tokens.map(token => [
           String(token.id),
@@ -116,25 +122,29 @@ export const tokenCommand: CommandGroup = {
 
     remove: {
       summary: 'Remove an access token',
-      usage: ['ID', '--user EMAIL --name NAME'],
+      usage: ['ID', '[--user EMAIL] --name NAME'],
       options: {
-        user: userOption('Owner of the token'),
+        user: userOption('Owner of the token. Default: the user of SLUICE_TOKEN'),
         name: { type: 'string', value: 'NAME', description: 'Name of the token' },
         ...platformOptions,
       },
       variables,
       async run(values, args) {
         const matches = choice(values, args);
-        const token = await withPlatform(values, async ask => {
-          const found = (await listAll<TokenResponse>(ask, '/tokens', 'tokens')).find(matches);
-          if (!found) {
-            throw new CommandError(
-              'The token does not exist. To list all tokens: sluice token list',
-            );
-          }
-          await ask('DELETE', `/tokens/${found.id}`);
-          return found;
-        });
+        const token = await withPlatform(
+          values,
+          async ask => {
+            const found = (await listAll<TokenResponse>(ask, '/tokens', 'tokens')).find(matches);
+            if (!found) {
+              throw new CommandError(
+                'The token does not exist. To list all tokens: sluice token list',
+              );
+            }
+            await ask('DELETE', `/tokens/${found.id}`);
+            return found;
+          },
+          ofUser,
+        );
         print(values, { removed: token }, `Removed the token ${token.name} of ${token.user}`);
         return 0;
       },
@@ -149,11 +159,13 @@ function choice(
 ): (token: TokenResponse) => boolean {
   const user = text(values, 'user')?.toLowerCase();
   const name = text(values, 'name');
-  const isNamed = user !== undefined && name !== undefined;
+  // The list of a user has only the user's own tokens.
+  const isOwner = (token: TokenResponse) => user === undefined || token.user === user;
+  const isNamed = name !== undefined && (user !== undefined || isOfUser(values));
   if (more.length > 0 || (id === undefined) !== isNamed) {
     throw new UsageError('Specify the token by its id, or by --user and --name');
   }
-  return token => (isNamed ? token.user === user && token.name === name : String(token.id) === id);
+  return token => (isNamed ? isOwner(token) && token.name === name : String(token.id) === id);
 }
 
 /** Returns the texts of an option between commas; undefined without the option. */

@@ -65,8 +65,8 @@ export const repositoryRoutes = [
       }),
       'A page of the list',
     ),
-    async run({ ctx, query }, { repositories }: RepositoryRoutesDeps) {
-      const rights = await listRights(ctx.req, repositories);
+    async run({ ctx, caller, query }, { repositories }: RepositoryRoutesDeps) {
+      const rights = await listRights(ctx.req, caller, repositories);
       const { find = '', last: after = '' } = query;
       const list = await listRepositories(rights, find.toLowerCase(), after, repositories);
       return {
@@ -90,8 +90,11 @@ export const repositoryRoutes = [
       'A page of the list',
     ),
     faults: ['not-found'],
-    async run({ ctx, query: { repository, last: after = '' } }, deps: RepositoryRoutesDeps) {
-      await pullRights(ctx.req, repository, deps.repositories);
+    async run(
+      { ctx, caller, query: { repository, last: after = '' } },
+      deps: RepositoryRoutesDeps,
+    ) {
+      await pullRights(ctx.req, caller, repository, deps.repositories);
       const { tags, next } = await viewRepository(repository, after, deps.repositories);
       return {
         tags: tags.map(({ tag, pulls, ...shown }) => ({
@@ -114,8 +117,11 @@ export const repositoryRoutes = [
       'A page of the list',
     ),
     faults: ['not-found'],
-    async run({ ctx, query: { repository, last: after = '' } }, deps: RepositoryRoutesDeps) {
-      const rights = await pullRights(ctx.req, repository, deps.repositories);
+    async run(
+      { ctx, caller, query: { repository, last: after = '' } },
+      deps: RepositoryRoutesDeps,
+    ) {
+      const rights = await pullRights(ctx.req, caller, repository, deps.repositories);
       if (!rights(repository).includes('delete')) throw mayNotDelete(repository);
       const { images, next } = await listUntagged(repository, after, deps.repositories);
       return {

@@ -25,6 +25,7 @@ import {
 } from '../../http/registry/index.ts';
 import { isDigest } from '../../oci/digest.ts';
 import { isRepository, isTag } from '../../oci/naming.ts';
+import type { Caller } from '../../request/index.ts';
 import type { RecentPulls } from '../../storage/rows/index.ts';
 import { optional } from '../frame/form-body.ts';
 import {
@@ -60,7 +61,7 @@ export const repositoryRoutes = [
     query: z.object({ find: optional(z.string().trim().max(255)), last }),
     async run({ ctx, query, viewer }, { repositories }: RepositoryPagesDeps) {
       const { find = '', last: after = '' } = query;
-      const rights = await listRights(ctx.req, repositories);
+      const rights = await listRights(ctx.req, viewer.caller, repositories);
       const list = await listRepositories(rights, find.toLowerCase(), after, repositories);
       return repositoryListPage(list, { find, after, hasLogin: viewer.name !== undefined });
     },
@@ -70,9 +71,9 @@ export const repositoryRoutes = [
     path: '/view/repositories/content',
     access: 'anybody',
     query: z.object({ name, last, untagged: optional(reference), deleted: optional(reference) }),
-    async run({ ctx, query }, { repositories, publicUrl }: RepositoryPagesDeps) {
+    async run({ ctx, query, viewer }, { repositories, publicUrl }: RepositoryPagesDeps) {
       const { name, last: after = '', untagged = '', deleted } = query;
-      const rights = await pullRights(ctx.req, name, repositories);
+      const rights = await pullRights(ctx.req, viewer.caller, name, repositories);
       const view = await viewRepository(name, after, repositories);
       const mayDelete = rights(name).includes('delete');
       const images = mayDelete ? await listUntagged(name, untagged, repositories) : undefined;
@@ -85,8 +86,8 @@ export const repositoryRoutes = [
     path: '/view/repositories/delete',
     access: 'anybody',
     query: z.object({ name, reference }),
-    async run({ ctx, query }, { repositories }: RepositoryPagesDeps) {
-      await requireDelete(ctx.req, query.name, repositories);
+    async run({ ctx, query, viewer }, { repositories }: RepositoryPagesDeps) {
+      await requireDelete(ctx.req, viewer.caller, query.name, repositories);
       return deletionPage(await viewDeletion(query.name, query.reference, repositories));
     },
   }),
@@ -95,9 +96,9 @@ export const repositoryRoutes = [
     path: '/view/repositories/delete',
     access: 'anybody',
     query: z.object({ name, reference }),
-    async run({ ctx, query }, { repositories, recordAudit }: RepositoryPagesDeps) {
+    async run({ ctx, query, viewer }, { repositories, recordAudit }: RepositoryPagesDeps) {
       const { name, reference } = query;
-      await requireDelete(ctx.req, name, repositories);
+      await requireDelete(ctx.req, viewer.caller, name, repositories);
       await repositories.manifests.remove(name, reference);
       recordAudit(ctx.req, 'manifest.delete', `${name} ${reference}`);
       const isLeft = await repositories.store.hasRepository(name);
@@ -110,10 +111,11 @@ export const repositoryRoutes = [
 
 async function requireDelete(
   request: IncomingMessage,
+  caller: Caller,
   name: string,
   repositories: RepositoryPagesDeps['repositories'],
 ): Promise<void> {
-  const rights = await pullRights(request, name, repositories);
+  const rights = await pullRights(request, caller, name, repositories);
   if (rights(name).includes('delete')) return;
   throw mayNotDelete(name);
 }

@@ -129,7 +129,7 @@ export function createAccessTokens(store: AccessTokenStore, now: () => number): 
       if (!token || (token.expiresAt !== null && token.expiresAt <= at)) {
         throw new Fault(
           'denied',
-          'The access token is invalid, was revoked or has expired: create another one (sluice token add)',
+          'The access token is invalid, was revoked or has expired: create another one with a token that is still valid (sluice token add), or ask the operator',
           { phase: 'credentials' },
         );
       }

@@ -44,7 +44,11 @@ export async function contextDirectory(
 ): Promise<ContextDirectory> {
   const status = await stat(path).catch(() => undefined);
   if (!status?.isDirectory()) {
-    throw new CommandError(`${path} is neither a directory nor the URL of a tar.gz file`, 2);
+    const option = status ? '--environment, --requirements or --file' : '--conda';
+    throw new CommandError(
+      `${path} is neither a directory nor the URL of a tar.gz file. For a ${status ? 'file that lists packages, or a Dockerfile' : 'package'}, write ${option} ${path}`,
+      2,
+    );
   }
   const { files, isFiltered } = await contextFiles(path, dockerfile);
   const entries = linkedEntries(files);

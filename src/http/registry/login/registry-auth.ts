@@ -9,10 +9,12 @@ import {
   tokenName,
   unknownRepository,
 } from '../../../hosted/index.ts';
+import { requireScope } from '../../../platform/built-in/index.ts';
+import type { Caller } from '../../../request/index.ts';
 import { readBasic, readBearer } from '../../callers/identify.ts';
 import { type Openness, pullsAreOff } from '../../gates/access-gate.ts';
 import { noteSender, stateOf } from '../../request-state.ts';
-import type { LogIn } from './token-route.ts';
+import { type LogIn, userRights } from './token-route.ts';
 
 /** Admits callers that have the right, and challenges the others. */
 export interface RegistryAuth {
@@ -116,7 +118,7 @@ export function createRegistryAuth(deps: RegistryAuthDeps): RegistryAuth {
         });
       }
       throw challenge(
-        `Cannot ${what} without an account that has this right. Log in: docker login ${service}`,
+        `Cannot ${what} without a login that has this right. Log in to ${service} (docker login, apptainer registry login) with an account, or as the user 'token' with an access token as the password`,
         kind === 'token' ? { ...scope, error: 'insufficient_scope' } : scope,
       );
     },
@@ -203,15 +205,22 @@ function outsideLimits(): Fault {
 export interface ListedRepositories extends RepositorySources {
   readonly auth: RegistryAuth;
   readonly authenticator: Pick<Authenticator, 'anybody'>;
+  /** Host in the names of hosted images. */
+  readonly host: string;
 }
 
-/** Returns the rights of a caller to hosted repositories: the same as in the registry. Throws a `Fault` (401, 429). */
+/**
+ * Returns the rights of a caller to hosted repositories: the same as in the registry. Throws a `Fault`: 401, 429, and 403 for an
+ * access token that may not pull.
+ */
 export async function listRights(
   request: IncomingMessage,
-  { auth, authenticator }: Pick<ListedRepositories, 'auth' | 'authenticator'>,
+  caller: Caller,
+  { auth, authenticator, host }: Pick<ListedRepositories, 'auth' | 'authenticator' | 'host'>,
 ): Promise<Rights> {
-  // An access token of a platform gives no rights in the registry beyond those of everybody.
-  return readBasic(request.headers.authorization) ? auth.admitList(request) : authenticator.anybody;
+  if (readBasic(request.headers.authorization)) return auth.admitList(request);
+  requireScope(caller.rights, 'pull');
+  return userRights(caller, authenticator, host);
 }
 
 /**
@@ -220,10 +229,11 @@ export async function listRights(
  */
 export async function pullRights(
   request: IncomingMessage,
+  caller: Caller,
   name: string,
   repositories: ListedRepositories,
 ): Promise<Rights> {
-  const rights = await listRights(request, repositories);
+  const rights = await listRights(request, caller, repositories);
   if (rights(name).includes('pull')) return rights;
   throw unknownRepository(name);
 }

@@ -167,6 +167,24 @@ type ServedRequest = Pick<ContainerRequest, 'image' | 'isBuilt' | 'caller'>;
 
 const mayPull = async () => true;
 
+/**
+ * Returns the rights of a user to hosted repositories: those of everybody and those to the user's own repositories, as far
+ * as the limits of the access token go.
+ *
+ * @param host host in the names of hosted images
+ */
+export function userRights(
+  user: Pick<Identity, 'home' | 'rights'>,
+  { anybody }: Pick<Authenticator, 'anybody'>,
+  host: string,
+): Rights {
+  const limits = user.rights ?? {};
+  return name =>
+    mayUse(limits, host, name, host)
+      ? [...new Set([...anybody(name), ...homeRights(user, `${host}/${name}`)])]
+      : [];
+}
+
 export function createLogIn({
   authenticator,
   logins,
@@ -185,12 +203,10 @@ export function createLogIn({
   const loginOf = (identity: Omit<Identity, 'name'>): RegistryLogin => {
     const { rights, scope } = identity;
     requireScope(rights, 'pull');
-    const all: Rights = name => [
-      ...new Set([...authenticator.anybody(name), ...homeRights(identity, `${host}/${name}`)]),
-    ];
-    if (!rights?.repositories) return { rights: all, mayPull };
+    const own = userRights(identity, authenticator, host);
+    if (!rights?.repositories) return { rights: own, mayPull };
     return {
-      rights: name => (mayUse(rights, host, name, host) ? all(name) : []),
+      rights: own,
       async mayPull(name) {
         const request = await servedRequest(name);
         return request !== undefined && mayPullServed({ rights, scope }, request, host);
