@@ -121,7 +121,7 @@ export const sourceOptions: Readonly<Record<string, Option>> = {
     type: 'string',
     value: 'gzip|zstd|estargz[:LEVEL]',
     description:
-      'Compression of the layers that a builder makes, or of a Singularity image. For the latter, zstd:9 takes half the time of gzip:6. Default: gzip',
+      'Compression of the layers that a build makes, or of a Singularity image. For the latter, zstd:9 takes half the time of gzip:6. Default: gzip',
   },
   platform: {
     type: 'string',
