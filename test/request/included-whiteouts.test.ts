@@ -25,6 +25,7 @@ const tarType = 'application/vnd.oci.image.layer.v1.tar';
 interface Packed {
   readonly bytes: Buffer;
   readonly type: '' | '+gzip' | '+zstd';
+  readonly annotations?: Readonly<Record<string, string>>;
 }
 
 const layerType = 'application/vnd.oci.image.layer.v1.tar+gzip';
@@ -129,7 +130,10 @@ suite('included images that delete files', { concurrency: 1 }, () => {
       ...{ schemaVersion: 2, mediaType: imageType },
       config: put(Buffer.from(JSON.stringify(config)), configType),
       layers: packed
-        ? packed.map(({ bytes, type }) => put(bytes, `${tarType}${type}`))
+        ? packed.map(({ bytes, type, ...more }) => ({
+            ...put(bytes, `${tarType}${type}`),
+            ...more,
+          }))
         : layers.map(one => put(one, layerType)),
     };
     liar.put(`${repository}/manifests/${tag}`, imageType, Buffer.from(JSON.stringify(manifest)));
@@ -219,6 +223,33 @@ suite('included images that delete files', { concurrency: 1 }, () => {
     for (const layer of layers)
       liar.on(`${repository}/blobs/${digestOf(layer)}`, (_q, r) => r.writeHead(404).end());
     assertApiFault(await ask('base', ['tool']), 400, /'containerIncludes\[0\]': layer 1 of 4/);
+  });
+
+  test('layers keep the annotations of eStargz, unless they are written again', async () => {
+    const layers = [fileLayer('gone'), layerOf({ name: '.wh.gone' }), fileLayer('stays')];
+    const toc = 'containerd.io/snapshot/stargz/toc.digest';
+    const size = 'io.containers.estargz.uncompressed-size';
+    const lazy = { [toc]: `sha256:${'a'.repeat(64)}`, [size]: '4096' };
+    const given = [lazy, lazy, { ...lazy, other: 'x' }, { ...lazy, [toc]: 'sha256:x' }];
+    const all = [...layers, fileLayer('above')];
+    putImage('base', [fileLayer('base')]);
+    putImage(
+      'lazy',
+      all,
+      all.map((bytes, at) => ({ bytes, type: '+gzip', annotations: given[at] ?? {} })),
+    );
+    const annotationsOf = async () => {
+      const reply = await ask('base', ['lazy']);
+      assert.equal(reply.status, 200, reply.body.toString());
+      const { targetImage } = JSON.parse(reply.body.toString());
+      const { body } = await call(sluice.at(targetImage, 'manifests/base'));
+      const { layers: made } = JSON.parse(body.toString());
+      return made.map((one: { annotations?: object }) => one.annotations);
+    };
+    // Those of the base, without its file, without its whiteout, unchanged, and not of eStargz.
+    const expected = [undefined, undefined, undefined, lazy, undefined];
+    assert.deepEqual(await annotationsOf(), expected);
+    assert.deepEqual(await annotationsOf(), expected);
   });
 
   test('a dry run knows layers that were written before', async () => {

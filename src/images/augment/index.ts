@@ -7,6 +7,7 @@ export {
   hasImagesForWindows,
   pointTo,
 } from './augment.ts';
+export { estargzAnnotations, estargzAnnotationsIn } from './estargz-annotations.ts';
 export {
   architectureOf,
   changesIn,

@@ -1,6 +1,7 @@
 import { Fault } from '../../foundation/fault.ts';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
 import { unlessAborted } from '../../foundation/work.ts';
+import { estargzAnnotationsIn } from '../../images/augment/index.ts';
 import { type Documents, deepestIndex, imageConfig } from '../../images/index.ts';
 import { type Digest, isDigest } from '../../oci/digest.ts';
 import {
@@ -129,8 +130,14 @@ const longestName = 40;
 
 type SeenImage = Omit<PlatformImage, 'platform'> & { readonly config: Partial<Platform> };
 
-function layerIn({ mediaType, digest, size, urls }: Descriptor): Descriptor {
-  return { mediaType, digest, size, ...(urls ? { urls } : {}) };
+function layerIn({ mediaType, digest, size, urls, annotations: given }: Descriptor): Descriptor {
+  // Others may be long.
+  const annotations = estargzAnnotationsIn(given);
+  return {
+    ...{ mediaType, digest, size },
+    ...(urls ? { urls } : {}),
+    ...(annotations ? { annotations } : {}),
+  };
 }
 
 function isDigestList(value: unknown): value is readonly Digest[] {

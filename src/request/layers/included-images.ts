@@ -140,6 +140,7 @@ export function createIncludedImages(deps: IncludedImagesDeps): IncludedImages {
     const { registry: host, repository } = access;
     const digest = descriptor.digest as Digest;
     const place = `${host}/${repository}@${digest}`;
+    const { annotations } = descriptor;
     const right = `${credentialKey(access.credentials)} ${place}`;
     return {
       name,
@@ -148,6 +149,7 @@ export function createIncludedImages(deps: IncludedImagesDeps): IncludedImages {
         gzipSize: descriptor.size,
         tarDigest,
         architecture,
+        ...(annotations ? { annotations } : {}),
         from: `${host}/${repository}@${root.digest}`,
       },
       packing,

@@ -187,7 +187,12 @@ function merged(
   layers: readonly InjectedLayer[],
   written: readonly Measured[],
 ): readonly InjectedLayer[] {
-  return layers.map((layer, at) => ({ ...layer, ...written[at] }));
+  return layers.map((layer, at) => {
+    const { annotations: _, ...others } = layer;
+    const one = written[at];
+    // They describe the bytes of the layer.
+    return one?.gzipDigest === layer.gzipDigest ? layer : { ...others, ...one };
+  });
 }
 
 function tooBusy(): Fault {

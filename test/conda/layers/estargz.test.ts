@@ -1,8 +1,12 @@
 /** Layers of packages in the eStargz form, judged by the library of stargz-snapshotter and by tar. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
+import { stat, writeFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
+import { tarEnd, tarPadding, ustarHeader } from '../../../src/archives/tar-writer.ts';
+import { reformLayer } from '../../../src/conda/layers/forms/reform-layer.ts';
+import { createGzipWriter } from '../../../src/conda/layers/gzip/gzip-members.ts';
 import type { InjectedLayer } from '../../../src/images/augment/image-config.ts';
 import { digestOf } from '../../../src/oci/digest.ts';
 import { startCondaChannels } from '../../world/conda-channels.ts';
@@ -13,6 +17,7 @@ import {
   unpackedNodes,
   verifyEstargz,
 } from '../../world/estargz.ts';
+import { makeTempDir } from '../../world/temp-dir.ts';
 import { layersOf, solved } from './layer-world.ts';
 
 const mebibyte = 2 ** 20;
@@ -97,6 +102,43 @@ test('each layer is verified by lazy clients, and has the files that others unpa
   );
   bytes[3 * mebibyte] = (bytes[3 * mebibyte] as number) ^ 1;
   await assert.rejects(verifyEstargz(bytes, toc));
+});
+
+test('a layer of several packages has each directory once, and a table of any length', async () => {
+  await using directory = await makeTempDir('long-table');
+  const path = directory.join('layer');
+  const shared = ['opt', 'opt/conda', 'opt/conda/share'].map(path =>
+    ustarHeader({ path, kind: 'directory', mode: 0o755 }),
+  );
+  const files = 5000;
+  const names = Array.from({ length: files }, (_, at) => `opt/conda/share/${at}-${'n'.repeat(60)}`);
+  const tar = names.flatMap((path, at) => {
+    const content = Buffer.from(`${at}\n`);
+    const header = ustarHeader({ path, kind: 'file', mode: 0o644, size: content.length });
+    return [...(at % 1000 === 0 ? shared : []), header, content, tarPadding(content.length)];
+  });
+  const usual: Buffer[] = [];
+  {
+    using gzip = createGzipWriter(member => usual.push(Buffer.from(member)));
+    for (const bytes of [...tar, tarEnd]) gzip.write(bytes);
+    gzip.end();
+  }
+  await writeFile(path, Buffer.concat(usual));
+  const { size } = await stat(path);
+  const pieces: Buffer[] = [];
+  const order = { kind: 'form', layer: { path, size }, mode: 'estargz', level: 5 } as const;
+  const { tarDigest, about } = reformLayer(order, piece => pieces.push(Buffer.from(piece)));
+  const layer = Buffer.concat(pieces);
+  assert.ok(pieces.length < 10, 'the files are not sent one by one');
+  assert.equal(digestOf(gunzipSync(layer)), tarDigest);
+  const nodes = await verifyEstargz(layer, JSON.parse(about?.facts ?? '{}').tocDigest);
+  assert.equal(nodes.length, files + shared.length);
+  const links = nodes.filter(({ type }) => type === 'dir').map(one => one.links);
+  assert.deepEqual(links, [3, 3, 2], 'a directory that occurs again would count again');
+  // Found by the footer: its table is longer than what libdeflate compresses at once.
+  const toc = Number.parseInt(layer.toString('latin1', layer.length - 35, layer.length - 19), 16);
+  const text = gunzipSync(layer.subarray(toc));
+  assert.ok(text.length > 1.5 * mebibyte);
 });
 
 test('forms and levels have their own layers, made once, and the usual ones stay as they are', async t => {

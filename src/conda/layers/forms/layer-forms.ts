@@ -1,7 +1,7 @@
 import { usualLevel } from '../../../archives/deflate/deflate.ts';
 import { workOnEach } from '../../../foundation/semaphore.ts';
 import { SingleFlight } from '../../../foundation/single-flight.ts';
-import type { InjectedLayer } from '../../../images/augment/index.ts';
+import { estargzAnnotations, type InjectedLayer } from '../../../images/augment/index.ts';
 import type { ContentStore } from '../../../storage/content/index.ts';
 import type { PackageLayerRow } from '../../../storage/rows/index.ts';
 import { goneMeanwhile, type KeptLayers } from '../kept-layers.ts';
@@ -64,13 +64,9 @@ export function createLayerForms({ content, kept }: LayerFormsDeps): ReformLayer
   };
 }
 
-/** Returns what lazy clients verify. Source: stargz-snapshotter, docs/estargz.md; docs/verification.md. */
+/** Returns what lazy clients verify. */
 function annotationsOf({
   facts,
 }: Pick<PackageLayerRow, 'facts'>): Readonly<Record<string, string>> {
-  const { tocDigest, tarBytes } = JSON.parse(facts ?? '{}') as EstargzFacts;
-  return {
-    'containerd.io/snapshot/stargz/toc.digest': tocDigest,
-    'io.containers.estargz.uncompressed-size': String(tarBytes),
-  };
+  return estargzAnnotations(JSON.parse(facts ?? '{}') as EstargzFacts);
 }
