@@ -26,25 +26,37 @@ function slowDatabase() {
   return { sent, read };
 }
 
+const turns = async (isDone: () => boolean) => {
+  while (!isDone()) await turn();
+};
 const turn = () => new Promise(resolve => setImmediate(resolve));
 
-test('statements that arrive while others run are sent together, and the same one once', async () => {
+test('statements of one moment, and those that arrive while others run, are sent together, and the same one once', async () => {
   const { sent, read } = slowDatabase();
-  const all = ['a', 'b', 'c', 'd', 'c', 'a'].map(key => read(find(key)));
+  const all = ['a', 'b'].map(key => read(find(key)));
+  await turn();
+  all.push(...['c', 'd', 'c'].map(key => read(find(key))));
   await turn();
   assert.deepEqual(
     sent.map(({ keys }) => keys),
-    [['a'], ['b']],
+    [['a', 'b']],
   );
-  sent[0]?.answer();
+  all.push(read(find('a')));
+  // A database that is far away carries two batches.
+  await turns(() => sent.length > 1);
+  assert.deepEqual(sent[1]?.keys, ['c', 'd', 'a']);
+  const last = read(find('e'));
   await turn();
-  assert.deepEqual(sent[2]?.keys, ['c', 'd', 'a']);
+  assert.equal(sent.length, 2);
+  sent[0]?.answer();
+  await turns(() => sent.length > 2);
   for (const { answer } of sent) answer();
   const found = await Promise.all(all);
   assert.deepEqual(
     found.map(row => row?.key),
     ['a', 'b', 'c', 'd', 'c', 'a'],
   );
+  assert.equal((await last)?.key, 'e');
 });
 
 test('a statement does not get the response to one that was sent before', async () => {
@@ -52,14 +64,14 @@ test('a statement does not get the response to one that was sent before', async 
   const first = read(find('a'));
   await turn();
   const second = read(find('a'));
-  await turn();
+  await turns(() => sent.length > 1);
   assert.equal(sent.length, 2);
   sent[1]?.fail();
   await assert.rejects(second, /broken/);
   sent[0]?.answer();
   assert.equal((await first)?.key, 'a');
   const third = read(find('a'));
-  await turn();
+  await turns(() => sent.length > 2);
   sent[2]?.answer();
   assert.equal((await third)?.key, 'a');
 });

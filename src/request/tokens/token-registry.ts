@@ -89,23 +89,31 @@ function requestOf(token: ContainerToken, row: RequestRow, body: StoredRequest):
 /** Pulls that read the row of their token each time: whatever another server ends holds at once. */
 export type TokenReader = Pick<TokenRegistry, 'get' | 'unrevoked'>;
 
-/** Reads tokens for a server that does not lead. Only what never changes is kept: the bodies of requests. */
+/** Reads tokens for a server that does not lead. A request is kept for rows with the same content. */
 export function createTokenReader(
   store: Pick<RequestStore, 'find'>,
   now: () => number = Date.now,
 ): TokenReader {
-  const bodies = cacheOfBytes<NameId, { readonly text: string; readonly body: StoredRequest }>(
+  const read = cacheOfBytes<NameId, { readonly text: string; readonly request: ContainerRequest }>(
     cachedBytes,
     ({ text }) => 1000 + 2 * text.length,
   );
   const find = async (token: string) => {
-    const row = isToken(token) ? await store.find(hashToken(token)) : undefined;
+    if (!isToken(token)) throw unknown();
+    const hash = hashToken(token);
+    const row = await store.find(hash);
     if (!row) throw unknown();
-    const id = idOf(token);
-    const kept = bodies.get(id);
-    const body = kept?.text === row.body ? kept.body : readStoredRequest(row.body);
-    if (body !== kept?.body) bodies.set(id, { text: row.body, body });
-    return { request: requestOf(token as ContainerToken, row, body), revokedAt: row.revokedAt };
+    const { body: text, createdAt, revokedAt } = row;
+    const id = nameIdOf(hash);
+    const kept = read.get(id);
+    const isSame =
+      kept?.text === text &&
+      kept.request.createdAt === createdAt &&
+      kept.request.expiresAt === endOf(row);
+    if (isSame) return { request: kept.request, revokedAt };
+    const request = requestOf(token, row, readStoredRequest(text));
+    read.set(id, { text, request });
+    return { request, revokedAt };
   };
   return {
     async get(token) {

@@ -11,12 +11,14 @@ interface Batch {
 
 // The others of the few connections are for reads of several steps.
 const mostRunning = 2;
+// A database nearby answers sooner. Until then, one batch grows: a write to the network costs more than a statement in it.
+const patienceMs = 2;
 // One statement that fails, fails those that are sent with it.
 const mostCalls = 100;
 
 /**
- * Returns a function that reads with single statements. Those that arrive while others are on their way are sent together
- * afterwards, and the same one of many callers once. A statement is never sent before its callers have asked, so each sees
+ * Returns a function that reads with single statements. Those of one turn of the event loop, and those that arrive while
+ * others are on their way, are sent together, and the same one of many callers once. A statement is never sent before its callers have asked, so each sees
  * what was acknowledged before.
  *
  * @param send runs statements in one round trip
@@ -26,9 +28,11 @@ export function createSharedReads(
 ): <T>(call: PostgresCall<T>) => Promise<T> {
   const waiting: Batch[] = [];
   let running = 0;
+  let isStarting = false;
+  let late: NodeJS.Timeout | undefined;
 
-  const start = (): void => {
-    while (running < mostRunning) {
+  const sendUpTo = (most: number): void => {
+    while (running < most) {
       const batch = waiting.shift();
       if (!batch) return;
       running += 1;
@@ -36,9 +40,21 @@ export function createSharedReads(
         .then(batch.results.resolve, batch.results.reject)
         .finally(() => {
           running -= 1;
+          clearTimeout(late);
+          late = undefined;
           start();
         });
     }
+  };
+  const start = (): void => {
+    if (isStarting) return;
+    isStarting = true;
+    setImmediate(() => {
+      isStarting = false;
+      sendUpTo(1);
+      if (waiting.length === 0) return;
+      late ??= setTimeout(() => sendUpTo(mostRunning), patienceMs);
+    });
   };
   const batchFor = (key: string): Batch => {
     const last = waiting.at(-1);
