@@ -11,6 +11,7 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { startDaemon, waitForLine } from '../world/daemon.ts';
 import { eventually } from '../world/eventually.ts';
+import { serverCommand } from '../world/server-command.ts';
 import { startSluice } from '../world/sluice.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 import { requireCommand, requireNode } from '../world/tools.ts';
@@ -37,9 +38,11 @@ for (const signal of ['SIGTERM', 'SIGHUP'] as const) {
   });
 }
 
-test('SIGUSR1 opens no debugger, and SIGUSR2 does not end the server', async () => {
-  await using sluice = await startSluice();
-  for (const signal of ['SIGUSR1', 'SIGUSR2'] as const) {
+test('SIGUSR1 opens no debugger, and SIGUSR2 does not end the server, nor does SIGHUP after nohup', async () => {
+  // As `nohup` does in a terminal.
+  const asOfNohup = [requireCommand('sh'), '-c', 'exec "$@" 0> /dev/null', 'sh'];
+  await using sluice = await startSluice({ command: [...asOfNohup, ...serverCommand()] });
+  for (const signal of ['SIGUSR1', 'SIGUSR2', 'SIGHUP'] as const) {
     sluice.process.kill(signal);
     assert.equal((await sluice.fetch('/readyz')).status, 200);
   }

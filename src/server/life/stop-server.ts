@@ -1,3 +1,4 @@
+import { fstatSync, readFileSync, statSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from '../../foundation/telemetry/index.ts';
 import { closeInTurn } from '../../foundation/work.ts';
@@ -21,11 +22,31 @@ interface Running {
 /** Resolves with the name of the first signal. */
 export async function untilSignal(): Promise<StopReason> {
   const { promise, resolve } = Promise.withResolvers<StopReason>();
-  for (const name of signals) process.on(name, resolve);
+  const outlives = isOfNohup();
+  if (outlives && process.listenerCount('SIGHUP') === 0) process.on('SIGHUP', () => {});
+  const stopping = outlives ? signals.filter(name => name !== 'SIGHUP') : signals;
+  for (const name of stopping) process.on(name, resolve);
   try {
     return await promise;
   } finally {
-    for (const name of signals) process.off(name, resolve);
+    for (const name of stopping) process.off(name, resolve);
+  }
+}
+
+const writeOnly = 1;
+
+/**
+ * Returns true for a process that `nohup` has started in a terminal. Node forgets at its start that `nohup` ignores SIGHUP. What stays
+ * is the standard input, which GNU's `nohup` replaces by `/dev/null`, open for writing alone.
+ */
+function isOfNohup(): boolean {
+  try {
+    if (fstatSync(0).rdev !== statSync('/dev/null').rdev) return false;
+    const flags = /^flags:\s+([0-7]+)$/m.exec(readFileSync('/proc/self/fdinfo/0', 'utf8'))?.[1];
+    return flags !== undefined && (Number.parseInt(flags, 8) & 3) === writeOnly;
+  } catch {
+    // Another system, or a standard input that is closed.
+    return false;
   }
 }
 
