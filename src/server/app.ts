@@ -62,6 +62,9 @@ import { accessRules, configuredPlaces, ownHosts } from './config/read/index.ts'
 import type { StopReason } from './life/stop-server.ts';
 import { createReadiness, flushFigures } from './upkeep/index.ts';
 
+// No build has this name.
+const probeName = 'ready';
+
 export interface App {
   readonly koa: Koa<RequestState>;
   /** Platforms that pair with this server over WebSockets. */
@@ -98,9 +101,16 @@ export async function createApp(deps: AppDeps): Promise<App> {
 
   let isDraining = false;
   let isReleased = false;
+  const { buildLogs } = state;
   const readiness = createReadiness({
     ...state,
     directory: localContent(config),
+    writeContent:
+      buildLogs &&
+      (async () => {
+        await buildLogs.put(probeName, Buffer.from('written by the readiness check'));
+        await buildLogs.remove(probeName);
+      }),
     contentPart: isDirectory(config) ? 'disk' : 'object store',
   });
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { mkdir, readdir } from 'node:fs/promises';
 import { test } from 'node:test';
+import { Fault } from '../../src/foundation/fault.ts';
 import { createReadiness } from '../../src/server/upkeep/readiness.ts';
 import { unlimitedSpace } from '../../src/storage/directory/disk-space.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
@@ -73,6 +74,35 @@ test('a part that does not answer is named', async () => {
   const identity = { ...made.deps.rows.identity, proveRead: never };
   const database = createReadiness({ ...common, rows: { ...made.deps.rows, identity } });
   await assert.rejects(database.forAll(), { message: /^The database .* does not answer$/ });
+});
+
+test('a store that refuses writes is not ready, except for reads, and is asked twice a minute', async () => {
+  await using made = await world();
+  let now = 0;
+  let writes = 0;
+  let isRefused = false;
+  const readiness = createReadiness({
+    ...made.deps,
+    space: unlimitedSpace,
+    believedMs: -1,
+    now: () => now,
+    contentPart: 'object store',
+    async writeContent() {
+      writes += 1;
+      if (isRefused) throw new Fault('unavailable', 'AccessDenied', { phase: 'store' });
+    },
+  });
+  await readiness.forAll();
+  isRefused = true;
+  now += 29_000;
+  await readiness.forAll();
+  assert.equal(writes, 1);
+  now += 2000;
+  for (const _ of [1, 2]) await assert.rejects(readiness.forAll(), { message: 'AccessDenied' });
+  await readiness.forReading();
+  isRefused = false;
+  await readiness.forAll();
+  assert.equal(writes, 4);
 });
 
 test('a replica gets requests for two minutes without its database, and again when it has it', async () => {

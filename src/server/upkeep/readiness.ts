@@ -28,6 +28,8 @@ export interface ReadinessDeps {
   readonly directory: string;
   /** Where content lives; asked for content that does not exist. Absent: the directory alone is asked. */
   readonly content?: Pick<ContentStore, 'size'>;
+  /** Writes to a store of other machines. Absent for a directory, which is written to with the disk. */
+  readonly writeContent?: (() => Promise<void>) | undefined;
   /** What the failure of a silent store names. Default: the disk. */
   readonly contentPart?: 'disk' | 'object store';
   readonly rows: Pick<Rows, 'identity' | 'isCurrent' | 'hasSuccessor'>;
@@ -43,12 +45,15 @@ export interface ReadinessDeps {
 const neverKept = digestOf('asked by the readiness check, and never kept');
 // A managed database takes one or two minutes until another machine has its place.
 const longestDoubtMs = 120_000;
+// An operator pays for each write to an object store.
+const writtenMs = 30_000;
 const probeBytes = Buffer.alloc(4096, 'ready ');
 
 export function createReadiness(deps: ReadinessDeps): Readiness {
   const { directory, content, rows, space, believedMs = 1000, limitMs = 3000 } = deps;
-  const { contentPart = 'disk', now = () => performance.now() } = deps;
+  const { contentPart = 'disk', writeContent, now = () => performance.now() } = deps;
   let currentAt = now();
+  let writtenAt = Number.NEGATIVE_INFINITY;
 
   const read: Proof = async ask => {
     ask('database');
@@ -66,6 +71,10 @@ export function createReadiness(deps: ReadinessDeps): Readiness {
     await writeAndReadBack(join(directory, 'tmp', `ready-${randomUUID()}`));
     ask('database');
     await rows.identity.proveWrite(limitMs / 2);
+    if (!writeContent || now() - writtenAt < writtenMs) return;
+    ask(contentPart);
+    await writeContent();
+    writtenAt = now();
   };
   return {
     forAll: bounded(readAndWrite, believedMs, limitMs),
