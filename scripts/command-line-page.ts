@@ -46,8 +46,8 @@ The package \`sluice-cli\` has the commands that need only a server: ${Object.ke
 
 | variable | names | read by |
 |---|---|---|
-| \`SLUICE_TOKEN\` | a user of the workflow platform, by an access token | \`request\`, \`build\`, \`inspect\`, \`files\`, \`cancel\` |
-| \`SLUICE_ACCOUNT\` | an account of the configuration, as \`name:password\` | \`repositories\`; \`user\`, \`token\`, \`workspace\`, \`credentials\` and \`audit\` when they work on a server |
+| \`SLUICE_TOKEN\` | a user of the workflow platform, by an access token | commands that make images or look into them, \`builds\`, \`cancel\`, \`containers\`; \`repositories\`, \`token\` and \`credentials\` for what belongs to the user |
+| \`SLUICE_ACCOUNT\` | an account of the configuration, as \`name:password\` | \`containers\`, \`repositories\`; \`user\`, \`token\`, \`workspace\`, \`credentials\` and \`audit\` when they work on a server |
 
 \`logs\` needs no login: whoever knows the id of a build may read its log. Commands on a data directory act as its owner.
 

@@ -169,7 +169,7 @@ export function createOwnPusher(deps: OwnPusherDeps): PushClient {
     if (rights?.(repository).includes('push')) return;
     throw new Fault(
       'denied',
-      `Cannot push to ${registry}/${repository} ${credentials ? 'with the credentials of this request' : 'without credentials'}: name another repository, or use credentials that may push to it`,
+      `Cannot push to ${registry}/${repository} ${credentials ? 'with the credentials of this request' : 'without credentials'}: name another repository, or use credentials that may push to it, such as those of a workspace (--workspace)`,
       { phase: 'credentials' },
     );
   };

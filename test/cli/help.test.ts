@@ -98,3 +98,10 @@ test('the program prints help in every way to request it, and its version', asyn
   assert.match(await done('help', 'user', 'add'), /^Usage: sluice user add EMAIL \[options\]$/m);
   assert.match(await done('--version'), /^\d+\.\d+\.\d+\n$/);
 });
+
+test('a user of a server elsewhere learns how to reach it and to log in', async () => {
+  assert.match(overviewOf(commands), /^ {2}SLUICE_SERVER .*\n(?: {3}.*\n)? {2}SLUICE_TOKEN /m);
+  const { code, stderr } = await sluiceCommand(['login']);
+  assert.equal(code, 2);
+  assert.match(stderr, /There is no login: set SLUICE_SERVER .* SLUICE_TOKEN/);
+});

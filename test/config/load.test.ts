@@ -235,3 +235,24 @@ test('a file that is not YAML, or has no settings, is refused with its name', as
     });
   }
 });
+
+test('an address that others cannot reach is reported', () => {
+  const warningsOf = (environment: Record<string, string>) => loadConfig(environment).warnings;
+  const url = 'http://10.0.0.1:9090';
+  const [unreachable] = warningsOf({ SLUICE_URL: url });
+  assert.match(
+    unreachable ?? '',
+    /^Others reach http:\/\/10\.0\.0\.1:9090 only through a proxy.*SLUICE_LISTEN/,
+  );
+  const [nowhere] = warningsOf({ SLUICE_LISTEN: '0.0.0.0:9090' });
+  assert.match(nowhere ?? '', /begin with 0\.0\.0\.0:9090, .*SLUICE_URL/);
+  for (const fine of [
+    { SLUICE_LISTEN: '10.0.0.1:9090' },
+    { SLUICE_LISTEN: '0.0.0.0:9090', SLUICE_URL: url },
+    { SLUICE_LISTEN: '0.0.0.0:9090', SLUICE_URL: 'http://127.0.0.1:9090' },
+    { SLUICE_URL: url, SLUICE_TRUSTED_PROXIES: '1' },
+    { SLUICE_URL: 'http://localhost:1' },
+  ]) {
+    assert.deepEqual(warningsOf(fine), []);
+  }
+});

@@ -175,7 +175,12 @@ suite('Singularity images by default', { concurrency: 1 }, () => {
 
   test("a user's images go to repositories of the user, which others neither pull nor name", async () => {
     const args = ['request', image(), '--format', 'sif', '--await'];
-    const name = assertSuccess(await sluice(shared, args, ada)).trim();
+    const made = await sluice(shared, args, ada);
+    const name = assertSuccess(made).trim();
+    assert.match(
+      made.stderr,
+      /Only you can pull it: .* apptainer pull --no-https image\.sif oras:/,
+    );
     assert.match(
       name,
       new RegExp(`^oras://${shared.host}/users/ada-l-[0-9a-f]{16}/sif:[0-9a-f]{32}$`),

@@ -28,6 +28,16 @@ test('a Singularity image has commands for clients that can run it', () => {
   assert.match(textOf('Apptainer', oras, true), /--no-https/);
 });
 
+test('an image that only its user can pull says how', () => {
+  const oras = 'oras://sluice.example.org/users/ada-1/sif:1';
+  const [apptainer, nextflow] = useCommands({ name: oras, isPlainHttp: true, isOwn: true });
+  assert.match(apptainer?.text ?? '', /^export APPTAINER_DOCKER_USERNAME=token .*SLUICE_TOKEN"\n/);
+  assert.match(nextflow?.text ?? '', /^apptainer\.noHttps = true$/m);
+  const frozen = 'sluice.example.org/users/ada-1/frozen:1';
+  const [docker] = useCommands({ name: frozen, isPlainHttp: false, isOwn: true });
+  assert.match(docker?.note ?? '', /docker login -u token sluice\.example\.org,/);
+});
+
 test('a server without TLS is named to each client', () => {
   assert.match(textOf('Podman', name, true), /--tls-verify=false/);
   assert.match(textOf('Apptainer', name, true), /--no-https/);

@@ -98,6 +98,11 @@ export function parseCommand(
 function findNamed<T>(known: Readonly<Record<string, T>>, word: string, what: string): T {
   const found = Object.hasOwn(known, word) ? known[word] : undefined;
   if (found !== undefined) return found;
+  if (what === 'command' && word === 'login') {
+    throw new UsageError(
+      'There is no login: set SLUICE_SERVER to the address of the server, and SLUICE_TOKEN to your access token. The operator of the server creates the first one (sluice token add)',
+    );
+  }
   const meant = nearestName(word, Object.keys(known));
   throw new UsageError(`Unknown ${what}: ${word}${suggestionText(meant)}`);
 }
@@ -153,6 +158,12 @@ const sections: Readonly<Record<string, readonly string[]>> = {
   Other: ['completion'],
 };
 
+/** What a user of a server elsewhere must set first. */
+const overviewVariables: Readonly<Record<string, string>> = {
+  SLUICE_SERVER: 'Address of the server. Default: http://127.0.0.1:9090',
+  SLUICE_TOKEN: 'Access token of the user, where the server requires a login',
+};
+
 const examples = `
 Examples:
   sluice build --conda samtools=1.20 --await    Packages as an image
@@ -168,6 +179,7 @@ export function overviewOf(commands: Readonly<Record<string, CommandNode>>): str
     ...Object.entries(sections)
       .map(([title, names]) => commandSection(title, names, commands))
       .filter(section => section !== ''),
+    helpSection('Environment', Object.entries(overviewVariables)),
     examples,
     "\nRun 'sluice COMMAND --help' for the options of a command.",
   ].join('\n');

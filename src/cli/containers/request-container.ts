@@ -133,6 +133,7 @@ export async function printImage(values: Values, response: ImageResponse): Promi
     // Scripts rely on the printed name to exist.
     if (end?.succeeded || values.json)
       printValue(values, { ...response, ...(end && { succeeded: end.succeeded }) });
+    if (end?.succeeded) showPull(values, response);
     return exitCodeOf(end);
   }
   printValue(values, response);
@@ -148,7 +149,20 @@ export async function printImage(values: Values, response: ImageResponse): Promi
       `The image is being built.${state} To follow the build: sluice logs -f ${buildId}`,
     );
   }
+  showPull(values, response);
   return 0;
+}
+
+/** Shows how to pull a Singularity image that only the user can pull: Apptainer does not use the login of this command. */
+function showPull(values: Values, response: ImageResponse): void {
+  const { targetImage } = response;
+  if (!targetImage.startsWith('oras://') || !isHosted(values, response)) return;
+  const [folder] = targetImage.slice('oras://'.length).split('/').slice(1);
+  if (folder !== 'users') return;
+  const insecure = serverAddress(values).startsWith('http:') ? '--no-https ' : '';
+  console.error(
+    `Only you can pull it: APPTAINER_DOCKER_USERNAME=token APPTAINER_DOCKER_PASSWORD="$SLUICE_TOKEN" apptainer pull ${insecure}image.sif ${terminalLines(targetImage)}`,
+  );
 }
 
 /** Returns true for an image in a repository of the server itself. */

@@ -48,7 +48,8 @@ export const tokenCommand: CommandGroup = {
         'expires-in': {
           type: 'string',
           value: 'TIME',
-          description: 'Lifetime, such as 90d or 12h. Default: the token does not expire',
+          description:
+            'Lifetime, such as 90d or 12h. Default: it does not expire, and with SLUICE_TOKEN it ends with that token',
         },
         scope: {
           type: 'string',

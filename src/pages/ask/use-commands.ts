@@ -6,6 +6,8 @@ export interface UsedImage {
   readonly name: string;
   /** True if the registry of the name speaks HTTP, without TLS. */
   readonly isPlainHttp: boolean;
+  /** True for an image in a repository of a user on this server: only the user can pull it. */
+  readonly isOwn?: boolean;
 }
 
 export interface UsedImageDeps {
@@ -16,9 +18,14 @@ export interface UsedImageDeps {
 
 /** Returns an image by the name to pull, from this server or from another registry. */
 export function usedImage(name: string, { publicUrl, urlOf }: UsedImageDeps): UsedImage {
-  const [host = ''] = withoutScheme(name).split('/');
-  const address = host === publicUrl.host ? publicUrl.protocol : urlOf(host);
-  return { name, isPlainHttp: address.startsWith('http:') };
+  const [host = '', folder] = withoutScheme(name).split('/');
+  const isHere = host === publicUrl.host;
+  const address = isHere ? publicUrl.protocol : urlOf(host);
+  return {
+    name,
+    isPlainHttp: address.startsWith('http:'),
+    isOwn: isHere && folder === 'users',
+  };
 }
 
 /** Returns the last part of a name, without registry and repository. */
@@ -49,23 +56,39 @@ export interface UseCommand {
 const orasScheme = 'oras://';
 
 /** Returns what to write for each client that can use the image. */
-export function useCommands({ name, isPlainHttp }: UsedImage): readonly UseCommand[] {
+export function useCommands({ name, isPlainHttp, isOwn }: UsedImage): readonly UseCommand[] {
   const insecure = (option: string) => (isPlainHttp ? `${option} ` : '');
   if (name.startsWith(orasScheme)) {
+    // Not apptainer registry login, which requires TLS.
+    const login = isOwn
+      ? 'export APPTAINER_DOCKER_USERNAME=token APPTAINER_DOCKER_PASSWORD="$SLUICE_TOKEN"\n'
+      : '';
     const pull = `apptainer pull ${insecure('--no-https')}image.sif ${shellWord(name)}`;
     return [
-      { client: 'Apptainer', text: `${pull}\napptainer shell image.sif` },
+      {
+        client: 'Apptainer',
+        text: `${login}${pull}\napptainer shell image.sif`,
+        ...(isOwn ? { note: 'Only you can pull it, with your access token in SLUICE_TOKEN.' } : {}),
+      },
       {
         client: 'Nextflow',
-        text: `process.container = ${groovyText(name)}\napptainer.enabled = true`,
-        note: 'In nextflow.config.',
+        text: `process.container = ${groovyText(name)}\napptainer.enabled = true${isPlainHttp ? '\napptainer.noHttps = true' : ''}`,
+        note: isOwn
+          ? 'In nextflow.config. Export the variables of Apptainer before the run.'
+          : 'In nextflow.config.',
       },
     ];
   }
-  const plainNote = (setting: string) =>
-    isPlainHttp && !isLoopback(name)
-      ? { note: `This server has no TLS: list its address ${setting}.` }
-      : {};
+  const [host] = name.split('/');
+  const login = isOwn
+    ? [`Only you can pull it: docker login -u token ${host}, with an access token as the password.`]
+    : [];
+  const plainNote = (setting: string) => {
+    const isRefused = isPlainHttp && !isLoopback(name);
+    const tls = isRefused ? [`This server has no TLS: list its address ${setting}.`] : [];
+    const notes = [...login, ...tls];
+    return notes.length === 0 ? {} : { note: notes.join(' ') };
+  };
   return [
     {
       client: 'Docker',

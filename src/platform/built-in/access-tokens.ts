@@ -105,7 +105,7 @@ export function createAccessTokens(store: AccessTokenStore, now: () => number): 
       if (until !== undefined && expiresAt !== undefined && expiresAt > until) {
         throw new Fault(
           'denied',
-          'An access token cannot create one that expires later: leave out the expiration, or use another token',
+          'An access token cannot create one that expires later: leave out the expiration (--expires-in), or use another token',
           { phase: 'credentials' },
         );
       }

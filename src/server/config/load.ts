@@ -2,6 +2,7 @@ import type { z } from 'zod';
 import { nearestName } from '../../foundation/nearest-name.ts';
 import { type ProxyFor, readProxies } from '../../upstream/auth/index.ts';
 import { ConfigError, type ConfigFile, readConfigFile } from './config-file.ts';
+import { addressWarnings } from './read/addresses.ts';
 import { webhook } from './sections/messages-schema.ts';
 import { type Config, configSchema } from './settings-schema.ts';
 
@@ -72,7 +73,7 @@ export function loadConfig(environment: Environment): LoadedConfig {
     });
   return {
     config: result.data,
-    warnings: [...warnings, ...openBuilders(result.data)],
+    warnings: [...warnings, ...openBuilders(result.data), ...addressWarnings(result.data)],
     proxyFor: proxiesOf(environment),
     written,
     originOf: at => originOf(at, sources),

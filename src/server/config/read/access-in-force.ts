@@ -1,10 +1,10 @@
-import { isIPv4 } from 'node:net';
 import type { Shares } from '../../../builds/index.ts';
 import { type BuildPlaces, localFrozenPaths } from '../../../builds/plan/index.ts';
 import { pullRights } from '../../../hosted/accounts/index.ts';
 import type { AccessRules } from '../../../http/index.ts';
 import { ConfigError } from '../config-file.ts';
 import type { Config } from '../settings-schema.ts';
+import { isLoopback } from './addresses.ts';
 
 /**
  * Returns who may use what this server offers. When anonymous callers may reach the server, they build nothing by
@@ -37,12 +37,6 @@ function isLocal({ listen, local, tls, trustedProxies }: Listening, publicUrl: U
     isForMachine &&
     (local || addresses.every(address => isLoopback(address.slice(0, address.lastIndexOf(':')))))
   );
-}
-
-/** True for a host that only this machine can reach. Any name except `localhost` may be reachable from elsewhere. */
-function isLoopback(host: string): boolean {
-  const bare = host.replace(/^\[|\]$/g, '').toLowerCase();
-  return bare === 'localhost' || bare === '::1' || (isIPv4(bare) && bare.startsWith('127.'));
 }
 
 /**

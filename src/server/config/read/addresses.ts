@@ -1,3 +1,4 @@
+import { isIPv4 } from 'node:net';
 import type { OwnHosts } from '../../../http/index.ts';
 import { ConfigError } from '../config-file.ts';
 import type { Config } from '../settings-schema.ts';
@@ -7,7 +8,32 @@ export function publicUrlOf({ url, tls, listen }: Pick<Config, 'url' | 'tls' | '
   return new URL(url ?? (tls.listen === undefined ? `http://${listen}` : `https://${tls.listen}`));
 }
 
+/** True for a host that only this machine can reach. Any name except `localhost` may be reachable from elsewhere. */
+export function isLoopback(host: string): boolean {
+  const bare = host.replace(/^\[|\]$/g, '').toLowerCase();
+  return bare === 'localhost' || bare === '::1' || (isIPv4(bare) && bare.startsWith('127.'));
+}
+
 const everyAddress = new Set(['0.0.0.0', '::']);
+
+/** Returns what keeps other machines from the names of images. */
+export function addressWarnings(
+  config: Pick<Config, 'url' | 'tls' | 'listen' | 'trustedProxies'>,
+): string[] {
+  const { tls, listen, trustedProxies } = config;
+  const { host, hostname, origin } = publicUrlOf(config);
+  if (everyAddress.has(hostname.replace(/^\[|\]$/g, ''))) {
+    return [
+      `Names of images begin with ${host}, at which no other machine reaches this server: set SLUICE_URL to the address that clients use`,
+    ];
+  }
+  const { hostname: listening } = new URL(`http://${listen}`);
+  if (tls.listen !== undefined || trustedProxies > 0) return [];
+  if (isLoopback(hostname) || !isLoopback(listening)) return [];
+  return [
+    `Others reach ${origin} only through a proxy, because this server listens on ${listen}: set SLUICE_LISTEN to another address, or SLUICE_TRUSTED_PROXIES to the number of your proxies`,
+  ];
+}
 
 /** Returns the hosts that the server answers to: those of its own addresses, and of `hosts`. */
 export function ownHosts(
