@@ -1,3 +1,5 @@
+import { readlinkSync } from 'node:fs';
+import { constants, setPriority } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { setEnvironmentData, Worker, type WorkerOptions } from 'node:worker_threads';
 import type { Logger } from './telemetry.ts';
@@ -111,4 +113,17 @@ export async function endThread(worker: Worker): Promise<void> {
     await sleep(lookMs);
   }
   await worker.terminate();
+}
+
+/**
+ * Lets all other work go first on the processors. For a thread that works for long: the event loop waits for a free processor up to
+ * a hundred milliseconds where some such threads are busy. Linux has a priority for each thread; elsewhere this does nothing.
+ */
+export function giveWay(): void {
+  try {
+    const thread = readlinkSync('/proc/thread-self').split('/').at(-1);
+    setPriority(Number(thread), constants.priority.PRIORITY_BELOW_NORMAL);
+  } catch {
+    // Without it, the work is done as well.
+  }
 }

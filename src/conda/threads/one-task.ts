@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { parentPort, Worker } from 'node:worker_threads';
 import { Fault } from '../../foundation/fault.ts';
+import { giveWay } from '../../foundation/work.ts';
 
 type TaskResponse<R> =
   | { readonly result: R }
@@ -41,6 +42,7 @@ export async function runTask<O, R>(
 
 /** Answers the one order of this thread. */
 export function serveTask<O, R>(work: (order: O) => R): void {
+  giveWay();
   parentPort?.once('message', (order: O) => parentPort?.postMessage(responseOf(() => work(order))));
 }
 

@@ -1,13 +1,14 @@
 import { Worker } from 'node:worker_threads';
+import { makeRoom, noteIdle } from '../../conda/threads/one-task.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
 import type { ProjectVersion } from '../search/versions-in-page.ts';
 import { PageProblem, type SentPage } from './index-page.ts';
-import type { PageAnswer, PageOrder } from './page-worker.ts';
+import { ownMemory, type PageAnswer, type PageOrder } from './page-memory.ts';
 
 /** Rewrites pages of indexes on a thread: a large page takes longer than the event loop may be held. */
 export interface PageThread {
-  /** Returns the page for the solver. Throws {@link PageProblem}, and a `Fault` for a page that takes too long. */
+  /** Returns the page for the solver; the body is gone then. Throws {@link PageProblem}, and a `Fault` for a page that takes too long. */
   rewrite(sent: SentPage): Promise<Uint8Array>;
   /** Returns the newest versions on a rewritten page. Throws as `rewrite` does. */
   versions(kept: Uint8Array): Promise<readonly ProjectVersion[]>;
@@ -24,9 +25,11 @@ export function createPageThread(): PageThread {
   let thread: Worker | undefined;
   let idle: NodeJS.Timeout | undefined;
   let count = 0;
+  let forget = () => {};
 
   const end = async () => {
     clearTimeout(idle);
+    forget();
     const ended = thread;
     thread = undefined;
     await ended?.terminate();
@@ -34,7 +37,11 @@ export function createPageThread(): PageThread {
 
   const answerTo = async (order: PageOrder): Promise<PageAnswer> => {
     clearTimeout(idle);
-    thread ??= startThread();
+    forget();
+    if (!thread) {
+      await makeRoom();
+      thread = startThread();
+    }
     const running = thread;
     running.ref();
     count += 1;
@@ -48,7 +55,8 @@ export function createPageThread(): PageThread {
     running.on('message', onMessage);
     running.on('error', failed);
     running.on('exit', failed);
-    running.postMessage({ id, order });
+    // The bytes of an index go there and come back without a copy.
+    running.postMessage({ id, order }, 'sent' in order ? ownMemory(order.sent.body) : []);
     try {
       return await promise;
     } catch (error) {
@@ -64,6 +72,8 @@ export function createPageThread(): PageThread {
       running.unref();
       idle = setTimeout(() => end().catch(() => {}), idleMs);
       idle.unref();
+      // After a large page it has as much memory as the largest one took.
+      if (thread) forget = noteIdle(end);
     }
   };
 
@@ -83,7 +93,9 @@ export function createPageThread(): PageThread {
 }
 
 function startThread(): Worker {
-  const started = new Worker(worker, { resourceLimits: { maxOldGenerationSizeMb: 256 } });
+  const started = new Worker(worker, {
+    resourceLimits: { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 8 },
+  });
   // Between two pages nothing else listens.
   started.on('error', () => {});
   return started;

@@ -1,18 +1,13 @@
 import { parentPort } from 'node:worker_threads';
-import { type ProjectVersion, versionsInPage } from '../search/versions-in-page.ts';
-import { PageProblem, rewrittenPage, type SentPage } from './index-page.ts';
+import { giveWay } from '../../foundation/work.ts';
+import { versionsInPage } from '../search/versions-in-page.ts';
+import { PageProblem, rewrittenPage } from './index-page.ts';
+import { ownMemory, type PageAnswer, type PageOrder } from './page-memory.ts';
 
-/** What the thread answers: the page for the solver or the versions on it, or what is wrong with the page of the index. */
-export type PageAnswer =
-  | { readonly id: number; readonly page: Uint8Array }
-  | { readonly id: number; readonly versions: readonly ProjectVersion[] }
-  | { readonly id: number; readonly problem: string };
-
-/** What the thread is asked for. */
-export type PageOrder = { readonly sent: SentPage } | { readonly kept: Uint8Array };
-
+giveWay();
 parentPort?.on('message', ({ id, order }: { id: number; order: PageOrder }) => {
-  parentPort?.postMessage(answerOf(id, order));
+  const answer = answerOf(id, order);
+  parentPort?.postMessage(answer, 'page' in answer ? ownMemory(answer.page) : []);
 });
 
 function answerOf(id: number, order: PageOrder): PageAnswer {

@@ -1,14 +1,17 @@
 import { readSync } from 'node:fs';
 import { Readable } from 'node:stream';
-import { crc32, createInflateRaw, inflateRawSync } from 'node:zlib';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { crc32, createInflateRaw } from 'node:zlib';
+import { openDeflate } from '../../archives/deflate/deflate.ts';
 import { ArchiveProblem, showPath, type ZipMember } from '../../conda/installing/index.ts';
 
 /** Bytes that are read at once; also what a member that is unpacked at once has at most. */
 const pieceBytes = 256 * 1024;
 const nothing = Buffer.alloc(0);
 
-/** The last memory of this thread: each wheel would leave its own for the garbage collector. */
-const memory = Buffer.allocUnsafeSlow(pieceBytes);
+/** The memory of this thread, and what unpacks in it: each member would leave its own for the garbage collector. */
+const memory = openDeflate(1, pieceBytes, pieceBytes);
 
 /**
  * Yields the content of a member, unpacked, piece by piece: views that are valid until the next one. Throws
@@ -53,9 +56,9 @@ export async function memberText(
 
 function* wholeMember(fd: number, member: ZipMember): Generator<Buffer> {
   const packed = readPiece(fd, member, 0);
-  // Zero means no limit.
-  const maxOutputLength = member.size + 1;
-  yield member.isDeflated ? inflateRawSync(packed, { maxOutputLength }) : packed;
+  if (!member.isDeflated) return yield packed;
+  if (memory.inflate(packed.length) === 0) throw damaged(member);
+  yield memory.content.subarray(0, memory.inflated());
 }
 
 function largeMember(
@@ -67,7 +70,32 @@ function largeMember(
   const inflate = createInflateRaw({ chunkSize: pieceBytes });
   const packed = Readable.from(copies(packedPieces(fd, member, signal)));
   packed.on('error', error => inflate.destroy(error));
-  return packed.pipe(inflate);
+  return collected(packed.pipe(inflate));
+}
+
+/** Node makes new memory for each piece, and few other objects: without this, some 50 MiB lie around before they are collected. */
+async function* collected(pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  let since = 0;
+  for await (const piece of pieces) {
+    since += piece.length;
+    if (since > mostGarbage) {
+      since = 0;
+      collectYoung();
+    }
+    yield piece;
+  }
+}
+
+const mostGarbage = 8 * 1024 * 1024;
+let collect: ((options: { type: 'minor' }) => void) | undefined;
+
+/** Has the collector of this thread look at the last objects: less than a millisecond. */
+function collectYoung(): void {
+  if (!collect) {
+    setFlagsFromString('--expose-gc');
+    collect = runInNewContext('gc') as typeof collect;
+  }
+  collect?.({ type: 'minor' });
 }
 
 function* packedPieces(fd: number, member: ZipMember, signal: AbortSignal): Generator<Buffer> {
@@ -85,7 +113,7 @@ function* copies(pieces: Iterable<Buffer>): Generator<Buffer> {
 function readPiece(fd: number, { name, start, packedSize }: ZipMember, at: number): Buffer {
   const length = Math.min(pieceBytes, packedSize - at);
   if (length === 0) return nothing;
-  const bytes = memory.subarray(0, length);
+  const bytes = memory.stream.subarray(0, length);
   if (readSync(fd, bytes, 0, length, start + at) === length) return bytes;
   throw new ArchiveProblem(`has a cut zip member, ${showPath(name)}`);
 }

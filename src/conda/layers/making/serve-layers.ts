@@ -1,5 +1,6 @@
 import { parentPort } from 'node:worker_threads';
 import { Fault } from '../../../foundation/fault.ts';
+import { giveWay } from '../../../foundation/work.ts';
 import { LargeArchive } from '../../archives/archive-checks.ts';
 import type { AnyOrder, LayerResponse, MadeLayer, OrderMessage } from './layer-threads.ts';
 import { type PutPiece, sendPieces } from './piece-ring.ts';
@@ -12,6 +13,7 @@ import { type PutPiece, sendPieces } from './piece-ring.ts';
 export function serveLayers<O extends AnyOrder>(
   make: (order: O, put: PutPiece, written?: Float64Array) => Promise<MadeLayer>,
 ): void {
+  giveWay();
   parentPort?.on('message', async ({ order, pieces, written }: OrderMessage<O>) => {
     const put = sendPieces(pieces, piece => respond({ piece }));
     try {
