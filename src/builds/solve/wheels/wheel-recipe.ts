@@ -198,6 +198,7 @@ command += ["--no-cache-dir", "--disable-pip-version-check", "--no-input", "--us
 command += ["--wheel-dir", here + "/made", source]
 
 missing = set()
+tool = None
 process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 for line in iter(lambda: process.stdout.readline(65536), b""):
     text = line[:2000].decode("utf-8", "replace")
@@ -206,10 +207,18 @@ for line in iter(lambda: process.stdout.readline(65536), b""):
     found = re.search(r"No matching distribution found for (\\S.*?)\\s*$", text)
     if found and len(missing) < 50:
         missing.add(found.group(1))
+    found = re.search(r"No such file or directory: '([^']{1,100})'|command '([^']{1,100})' failed: No such file", text)
+    name = os.path.basename((found.group(1) or found.group(2)) if found else "")
+    if re.fullmatch(r"(.+-)?(gcc|g\\+\\+|cc|c\\+\\+|clang|clang\\+\\+|gfortran|cmake|ninja|make|cargo|rustc|pkg-config|swig)(-[0-9.]+)?", name):
+        tool = name
 code = process.wait()
 
 if code != 0 and missing:
     report(missing)
+if code != 0 and tool:
+    compiler = {"gcc": "gcc", "cc": "gcc", "g++": "gxx", "c++": "gxx", "cargo": "rust", "rustc": "rust"}
+    package = compiler.get(tool.split("-")[-1], tool)
+    sys.exit("The build requires the program " + tool + ": add " + package + " to the packages of Conda, or use a base image that has it")
 if code != 0:
     sys.exit(code if 0 < code < 126 else 1)
 
