@@ -108,6 +108,8 @@ function platformPlace(tag: string, { machine, glibc }: PythonTarget): number | 
   return minor <= here ? here - minor : undefined;
 }
 
+const lastWithLetter = 7;
+
 /** Places of interpreters: that of the version itself, then the stable interface of it and of older ones, then any Python. */
 function pythonPlace(
   python: string,
@@ -118,7 +120,9 @@ function pythonPlace(
   const cp = /^cp3(\d{1,3})$/.exec(python)?.[1];
   if (cp !== undefined) {
     const wanted = Number(cp);
-    if (wanted === minor && abi === `cp3${minor}`) return 0;
+    // Until Python 3.7, the memory allocator had a letter.
+    const usual = `cp3${minor}${minor <= lastWithLetter ? 'm' : ''}`;
+    if (wanted === minor && abi === usual) return 0;
     if (abi === 'abi3' && wanted <= minor) return 1 + (minor - wanted);
     if (wanted === minor && abi === 'none') return 100;
     return undefined;

@@ -58,7 +58,7 @@ export function unusableIn(explanation: string): readonly string[] {
   return [...new Set(names)].sort();
 }
 
-const abiTag = /`cp3(\d{1,2})`/g;
+const abiTag = /`cp3(\d{1,2})m?`/g;
 const upperBound = /\bPython(?:>=?\d[\d.]{0,9},)?<(=?)3\.(\d{1,2})(?![\d])/g;
 
 /** Returns the newest Python older than a minor version that an explanation of uv says a package is for. */
