@@ -285,8 +285,8 @@ suite('three replicas', () => {
     isDone = true;
     await Promise.all(loops);
     assert.deepEqual(failures, []);
-    assert.ok(pushes > 10, String(pushes));
-    assert.ok(responses.length > 10);
+    assert.ok(pushes > 2, String(pushes));
+    assert.ok(responses.length > 2);
     assert.ok(responses.some(({ buildId }) => buildId !== undefined));
     for (const response of responses)
       assert.equal((await manifest(server(0), response)).status, 200);

@@ -67,7 +67,14 @@ test('a project is found by its name alone, and an index that is slow, down or c
   const { pages, thread } = await solverFor(t, [indexAt(index.url, 'https://pypi.org/simple')]);
   let isOffered = true;
   const search = createProjectSearch({ pages, thread, isOffered: () => isOffered });
-  const find = (text: string) => search.find(text, t.signal);
+  const look = (text: string) => search.find(text, t.signal);
+  // On a busy machine, this index is late also.
+  const find = async (text: string) => {
+    for (;;) {
+      const found = await look(text);
+      if (!found.isLate) return found;
+    }
+  };
   const paths = () => index.requests.splice(0).map(({ path }) => path);
 
   assert.deepEqual((await find(' My.Tool ')).project, {
@@ -93,16 +100,10 @@ test('a project is found by its name alone, and an index that is slow, down or c
   const { promise, resolve } = Promise.withResolvers<void>();
   hold = promise;
   const began = performance.now();
-  assert.equal((await find('slow')).isLate, true);
+  assert.equal((await look('slow')).isLate, true);
   assert.ok(performance.now() - began < 5000);
   resolve();
-  for (;;) {
-    const { project, isLate } = await find('slow');
-    if (!isLate) {
-      assert.equal(project?.versions[0]?.version, '1.0');
-      break;
-    }
-  }
+  assert.equal((await find('slow')).project?.versions[0]?.version, '1.0');
   paths();
   isOffered = false;
   assert.equal((await find('other')).project, undefined);
