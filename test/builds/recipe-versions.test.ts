@@ -29,10 +29,10 @@ test('a change of any line of a recipe changes its version', async () => {
   const scripts = ['scripts/script-recipe.ts', 'scriptRecipeVersion'] as const;
   for (const [path, constant, from, to] of [
     [...wheel, 'ADD --keep-git-dir=true', 'ADD'],
-    [...wheel, ' ${folder}/\\n', ' ${folder}\\n'],
+    [...wheel, 'folder}/\\n', 'folder}\\n'],
     [...wheel, "commit.id, 'source'", "commit.id, 'other'"],
-    [...wheel, '`source/${path}', '`other/${path}'],
-    [...wheel, '`source/${parts', '`other/${parts'],
+    [...wheel, ', `source/', ', `other/'],
+    [...wheel, '[`source/', '[`other/'],
     [...wheel, '?submodules=false', '?submodules=true'],
     [...wheel, 'COPY . in/', 'COPY . on/'],
     [...scripts, "'--network=none ' : ''", "'--network=none ' : '--security=sandbox '"],
