@@ -1,5 +1,5 @@
 import { readlinkSync } from 'node:fs';
-import { constants, setPriority } from 'node:os';
+import { setPriority } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { setEnvironmentData, Worker, type WorkerOptions } from 'node:worker_threads';
 import type { Logger } from './telemetry.ts';
@@ -115,6 +115,9 @@ export async function endThread(worker: Worker): Promise<void> {
   await worker.terminate();
 }
 
+/** Enough for the event loop: with 10, threads that share a processor with another program get a tenth of it. */
+const laterPriority = 5;
+
 /**
  * Lets all other work go first on the processors. For a thread that works for long: the event loop waits for a free processor up to
  * a hundred milliseconds where some such threads are busy. Linux has a priority for each thread; elsewhere this does nothing.
@@ -122,7 +125,7 @@ export async function endThread(worker: Worker): Promise<void> {
 export function giveWay(): void {
   try {
     const thread = readlinkSync('/proc/thread-self').split('/').at(-1);
-    setPriority(Number(thread), constants.priority.PRIORITY_BELOW_NORMAL);
+    setPriority(Number(thread), laterPriority);
   } catch {
     // Without it, the work is done as well.
   }
