@@ -76,6 +76,8 @@ suite('finding packages and builds', () => {
       assert.deepEqual([nothing.code, nothing.stdout], [1, '']);
       assert.match(nothing.stderr, /^No package .*'no-such-thing'/);
     }
+    const mistyped = await run(['search', 'samtols']);
+    assert.match(mistyped.stderr, /'samtols' in its name\. Did you mean samtools\?$/m);
     const short = await run(['search', 's']);
     assert.match(short.stderr, /'search' has fewer than 2 characters/);
     const other = await run(['search', 'samtools', '--channel', 'conda-forge']);

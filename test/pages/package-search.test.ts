@@ -133,6 +133,7 @@ suite('the search for packages', () => {
     assert.deepEqual(values, ['pip:samtools==3.0', 'pip:samtools==0.10', 'pip:samtools==0.9']);
     assert.match(versions, /PyPI · no wheel: requires a builder/);
     assert.equal(rowOf(await pageOf({ q: 'samtool' })), '', 'a part of a name');
+    assert.match(await pageOf({ q: 'samtols' }), /in its name\. Did you mean samtools\?/);
     // A package of Conda stays beside one of PyPI with the same name, and another version replaces the first.
     const form = new URLSearchParams({ by: 'packages', add: 'pip:samtools==0.9' });
     for (const one of ['samtools', 'pip:samtools==0.10', 'pip:idna']) form.append('package', one);

@@ -23,6 +23,8 @@ interface Failures {
 
 interface Packages extends Failures {
   readonly total: number;
+  /** The most similar name, where none contains the text. */
+  readonly meant?: string;
   readonly packages: readonly {
     readonly name: string;
     readonly newest?: string;
@@ -90,8 +92,10 @@ async function showPackages(values: Values, name: string): Promise<number> {
   const head = ['package', 'newest', 'channels', 'summary'];
   print(values, found, rows.length === 0 ? [] : table(head, rows));
   reportFailures(found);
-  if (rows.length === 0) console.error(`No package${ofRead(found)} has '${name}' in its name`);
-  else if (more > 0 && !values.json) console.error(`${more} more: write more of the name`);
+  if (rows.length === 0) {
+    const meant = found.meant === undefined ? '' : `. Did you mean ${found.meant}?`;
+    console.error(`No package${ofRead(found)} has '${name}' in its name${meant}`);
+  } else if (more > 0 && !values.json) console.error(`${more} more: write more of the name`);
   return rows.length === 0 ? 1 : 0;
 }
 

@@ -38,6 +38,8 @@ export interface SearchResult {
   readonly packages: readonly FoundPackage[];
   /** Number of all matches, counted up to 1,000. */
   readonly total: number;
+  /** The most similar name, where none contains the text. */
+  readonly meant: string | undefined;
   /** True while a channel sends descriptions: a later search has more of them. */
   readonly isDescribing: boolean;
   readonly failures: SearchFailures;
@@ -92,6 +94,8 @@ const failureMs = 15_000;
 /** How long a search waits for data that is being fetched. */
 const waitMs = 1000;
 const prepareMs = 60_000;
+/** Each short text is similar to some name. */
+const shortestMistyped = 4;
 
 export function createPackageSearch({
   channels,
@@ -105,8 +109,11 @@ export function createPackageSearch({
   const orders = boundedCache<string, ReadonlyMap<string, number>>(knownVersions);
   const failed = boundedCache<string, string>(1000, { ttl: failureMs });
   const queue = new Semaphore({ limit: 1, mostWaiting: 50, refusal: tooManySearches });
-  const run = <R>(order: SearchOrder) =>
-    queue.run(() => runTask<SearchOrder, R>(new URL('./search-worker.ts', import.meta.url), order));
+  const run = <R>(order: SearchOrder, signal?: AbortSignal) =>
+    queue.run(
+      () => runTask<SearchOrder, R>(new URL('./search-worker.ts', import.meta.url), order),
+      signal ? { signal } : {},
+    );
 
   /** Returns the names in kept data. A file never changes, so its list is kept by its path. */
   const namesIn = async ({ path, url }: OpenedRepodata): Promise<NameList> => {
@@ -221,6 +228,16 @@ export function createPackageSearch({
     return places;
   };
 
+  /** Returns the name that somebody may have mistyped. A search is complete without it. */
+  const nearest = async (
+    name: string,
+    lists: readonly NameList[],
+    signal: AbortSignal,
+  ): Promise<string | undefined> => {
+    if (name.length < shortestMistyped || lists.length === 0) return undefined;
+    return run<string | undefined>({ kind: 'nearest', name, lists }, signal).catch(() => undefined);
+  };
+
   const aboutOf = (name: string, having: readonly string[]): PackageSummary | undefined => {
     const all = having.map(channel => summaries.of(channels.baseUrl(channel), name));
     return all.find(one => one !== undefined);
@@ -231,6 +248,7 @@ export function createPackageSearch({
       const { found, failures } = await listed(written, signal);
       const lists = found.map(one => one.names);
       const { names: best, total } = await matchingNames(lists, text.trim(), mostMatches);
+      const meant = total === 0 ? await nearest(text.trim(), lists, signal) : undefined;
       const packages: FoundPackage[] = [];
       for (const name of best) {
         // Its description is looked for in texts of some MiB.
@@ -247,7 +265,7 @@ export function createPackageSearch({
       const isDescribing = packages.some(one =>
         one.channels.some(channel => summaries.isFetching(channels.baseUrl(channel))),
       );
-      return { packages, total, isDescribing, failures };
+      return { packages, total, meant, isDescribing, failures };
     },
     prepare(written) {
       listed(written, new AbortController().signal, prepareMs).then(

@@ -1,4 +1,5 @@
 import { zstdDecompressSync } from 'node:zlib';
+import { nearestName } from '../../foundation/nearest-name.ts';
 import { unpack } from '../repodata/shards/msgpack.ts';
 import { maxShardBytes, readShardIndex } from '../repodata/shards/read-index.ts';
 import { ShardPack } from '../repodata/shards/shard-pack.ts';
@@ -15,6 +16,7 @@ export type SearchOrder =
       readonly url: string;
       readonly name: string;
     }
+  | { readonly kind: 'nearest'; readonly name: string; readonly lists: readonly string[] }
   | { readonly kind: 'records'; readonly shard: Uint8Array }
   | { readonly kind: 'order'; readonly versions: readonly string[] };
 
@@ -27,7 +29,7 @@ export interface VersionsResponse {
 // Other names cannot be requested. A channel can write anything into its data.
 const plainName = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}$/;
 
-serveTask((order: SearchOrder): string | VersionsResponse | readonly string[] => {
+serveTask((order: SearchOrder): string | undefined | VersionsResponse | readonly string[] => {
   switch (order.kind) {
     case 'names':
       return withPack(order.path, pack => {
@@ -44,6 +46,8 @@ serveTask((order: SearchOrder): string | VersionsResponse | readonly string[] =>
         const shard = pack.shard(hex);
         return shard === undefined ? { elsewhere: hex } : { versions: versionsOf(shard) };
       });
+    case 'nearest':
+      return nearestName(order.name, new Set(order.lists.flatMap(list => list.trim().split('\n'))));
     case 'records':
       return { versions: versionsOf(order.shard) };
     case 'order':

@@ -62,6 +62,10 @@ export const packageRoutes = [
           .boolean()
           .describe('`true`: a channel still sends summaries, which the same search has later'),
         total: z.number().int().describe('Number of all matches, counted up to 1,000'),
+        meant: z
+          .string()
+          .optional()
+          .describe('The most similar name, where none contains the text'),
         python: z
           .object({ entry: z.string(), newest: z.string(), hasWheel })
           .optional()
@@ -76,7 +80,7 @@ export const packageRoutes = [
     async run({ ctx, query }, { packageSearch, projectSearch }: PackageRoutesDeps) {
       const { search: text } = query;
       const gone = clientSignal(ctx.res);
-      const [{ packages, total, isDescribing, failures }, python] = await Promise.all([
+      const [{ packages, total, meant, isDescribing, failures }, python] = await Promise.all([
         packageSearch.search(text, channelsOf(query.channels), gone),
         projectSearch.find(projectIn(text) ?? text, gone),
       ]);
@@ -91,6 +95,7 @@ export const packageRoutes = [
         })),
         isDescribing,
         total,
+        ...(meant === undefined ? {} : { meant }),
         ...(python.project && newest
           ? {
               python: {

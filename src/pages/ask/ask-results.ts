@@ -183,14 +183,14 @@ export function isSearchLate(found: Found): boolean {
 }
 
 function packageRows(text: string, result: SearchResult, python: ProjectResult): Html {
-  const { packages, total, failures, isDescribing } = result;
+  const { packages, total, meant, failures, isDescribing } = result;
   // Beside the package of Conda with the same name, which needs no other index.
   const isSame = packages[0] !== undefined && packages[0].name === python.project?.name;
   const kind = python.project === undefined ? 'package' : 'package of Conda';
   const count =
     total === 0
       ? failures.late.length === 0 &&
-        html`No ${kind} ${failures.problems.length > 0 && 'of a channel that could be read '}has “${text}” in its name.`
+        html`No ${kind} ${failures.problems.length > 0 && 'of a channel that could be read '}has “${text}” in its name.${meant !== undefined && html` Did you mean ${meant}?`}`
       : total > packages.length
         ? html`The best ${packages.length} of ${total >= mostCounted ? 'more than ' : ''}${countText(total)} matches:`
         : html`${countText(total)} ${total === 1 ? 'match' : 'matches'}:`;
