@@ -267,10 +267,6 @@ export const heldModules: readonly HeldModule[] = [
       'test/config/places.test.ts',
       'test/config/caller-shares.test.ts',
     ],
-    equal: [
-      ['/^\\[|\\]$/g -> /\\[|\\]$/g', 'a host has brackets at both ends only'],
-      ['/^\\[|\\]$/g -> /^\\[|\\]/g', 'a host has brackets at both ends only'],
-    ],
   },
   { file: 'src/scans/scan-policy.ts', tests: ['test/scans/scan-queue.test.ts'] },
   {
