@@ -136,11 +136,9 @@ async function askRegistry(
 ): Promise<Response> {
   const { SLUICE_ACCOUNT: account, SLUICE_TOKEN: token } = process.env;
   // To the registry, an access token is the password of this name.
-  const isRegistry = path.startsWith('/v2/');
+  const ofUser = token && path.startsWith('/v2/') ? `token:${token}` : undefined;
   const login =
-    account || !token || !isRegistry
-      ? loginHeaders(account ? undefined : token, account)
-      : loginHeaders(undefined, `token:${token}`);
+    account || ofUser ? loginHeaders(undefined, account || ofUser) : loginHeaders(token, undefined);
   const headers = { accept: manifestTypes.join(', '), ...login };
   // The password must not follow a redirect.
   const response = await askServer(serverAddress(values), path, {

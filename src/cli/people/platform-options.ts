@@ -52,7 +52,7 @@ export async function withPlatform<T>(
   { create = false, ofUser = false } = {},
 ): Promise<T> {
   const server = text(values, 'server');
-  const local = ['data', 'config'].find(option => text(values, option) !== undefined);
+  const local = localOption(values);
   if (server !== undefined && local !== undefined) {
     throw new CommandError(
       `--server and --${local} exclude each other: a command works on a server or on a data directory`,
@@ -67,8 +67,13 @@ export async function withPlatform<T>(
 
 /** Returns the address of the server that a command works on; undefined for a data directory. */
 function remoteAddress(values: Values): string | undefined {
-  const hasLocal = ['data', 'config'].some(option => text(values, option) !== undefined);
-  return text(values, 'server') ?? (hasLocal ? undefined : process.env.SLUICE_SERVER || undefined);
+  const isLocal = localOption(values) !== undefined;
+  return text(values, 'server') ?? (isLocal ? undefined : process.env.SLUICE_SERVER || undefined);
+}
+
+/** Returns the option that names a data directory, if one is given. */
+function localOption(values: Values): string | undefined {
+  return ['data', 'config'].find(option => text(values, option) !== undefined);
 }
 
 /** Returns true for a command on a server with the access token of a user, who manages what is the user's own. */
