@@ -37,10 +37,11 @@ const longestWaitMs = 3_600_000;
 // A receiver that does not answer is asked this often, with one message after the other.
 const longestPauseMs = 60_000;
 const mostAtOnce = 32;
+const longestBatchMs = 1000;
 const longestError = 500;
 
 /**
- * Sends the messages in the rows: to each receiver one at a time, in their order. A message that fails waits longer each
+ * Sends the messages in the rows: to each receiver one at a time, in turns between those whose events they are. A message that fails waits longer each
  * time, and those behind it go on; where the receiver does not work, they wait with it. Messages are sent at least once: a process that ends between a response and the removal
  * of the row sends the message again, with the same id.
  */
@@ -81,8 +82,11 @@ export function startMessageSender(deps: MessageSenderDeps): { close(): Promise<
         ? await store.leastTried(name, now(), longestWaitMs)
         : await store.due(name, now(), longestWaitMs, mostAtOnce);
     const found = rows.length;
+    const until = performance.now() + longestBatchMs;
     for (const message of rows) {
       if (signal.aborted || !isCurrent()) return { found, failures };
+      // A message that was written since may be the next one.
+      if (performance.now() > until) break;
       try {
         // A stop does not wait for the system, which looks names up as long as it likes.
         await unlessAborted(delivery.send(message), signal);
@@ -145,7 +149,7 @@ export function startMessageSender(deps: MessageSenderDeps): { close(): Promise<
           note(name, 'dropped', dropped);
           log.error(
             { target: name, dropped, maxMessages },
-            'a receiver has more messages than messages.maxMessages: the oldest were dropped',
+            'a receiver has more messages than messages.maxMessages: the newest of whoever has the most were dropped',
           );
         }
         await store.trimDead(maxMessages, signal);

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { boundedCache } from '../foundation/bounded-cache.ts';
 import type { Digest } from '../oci/digest.ts';
+import { usersFolder } from '../oci/naming.ts';
 import type { NewMessage } from '../storage/rows/index.ts';
 
 /** The kinds of events, as settings name them. A CloudEvent has the type `sluice.<kind>`. */
@@ -11,6 +12,8 @@ export type EventKind = (typeof eventKinds)[number];
 export interface BuildEnded {
   readonly kind: 'build.ended' | 'mirror.ended';
   readonly id: string;
+  /** Whose it is: the number of a user at a platform, empty for anonymous callers. */
+  readonly owner: string;
   /** The image, as clients pull it. */
   readonly image: string;
   readonly succeeded: boolean;
@@ -81,6 +84,7 @@ export interface AnnounceOptions {
 // A tag has at most 128 characters, the name of a repository 255.
 const longestSubject = 400;
 const longestReason = 2000;
+const longestSender = 255;
 /** E-mails to one address, of each server. Somebody who starts thousands of builds has no use for as many e-mails. */
 export const mailsPerDay = 100;
 const mostAddresses = 10_000;
@@ -111,6 +115,7 @@ export function createAnnounce(options: AnnounceOptions): Announce {
     const common = {
       event: randomUUID(),
       kind,
+      sender: senderOf(siteEvent),
       subject: subjectOf(siteEvent).slice(0, longestSubject).toWellFormed(),
       createdAt: now(),
     };
@@ -134,6 +139,13 @@ function subjectOf(siteEvent: SiteEvent): string {
   const { repository, digest } = siteEvent;
   const tag = siteEvent.kind === 'image.pushed' ? siteEvent.tags[0] : siteEvent.tag;
   return tag === undefined ? `${repository}@${digest}` : `${repository}:${tag}`;
+}
+
+/** Returns whose event it is: the owner of a build, or the user or the team of a repository. */
+function senderOf(siteEvent: SiteEvent): string {
+  if ('id' in siteEvent) return siteEvent.owner.slice(0, longestSender).toWellFormed();
+  const [folder = '', user = ''] = siteEvent.repository.split('/', 2);
+  return folder === usersFolder ? `${folder}/${user}` : folder;
 }
 
 /** What a message about a build says. */

@@ -35,3 +35,4 @@ export {
   withoutApi,
 } from './reference.ts';
 export { OciSyntaxError } from './syntax-error.ts';
+export { usersFolder } from './users-folder.ts';

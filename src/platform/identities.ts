@@ -3,6 +3,7 @@ import { boundedCache } from '../foundation/bounded-cache.ts';
 import { Fault } from '../foundation/fault.ts';
 import { type Accounts, type Action, type Rights, rolesOf } from '../hosted/accounts/index.ts';
 import { type RegistryTokens, tokenName } from '../hosted/index.ts';
+import { usersFolder } from '../oci/naming.ts';
 import type { SecretBox } from '../storage/rows/index.ts';
 import type { CredentialSource, Credentials } from '../upstream/auth/index.ts';
 import { isWithin, parseScope } from './credentials/registry-match.ts';
@@ -355,7 +356,6 @@ interface Owner {
   readonly name: string;
 }
 
-const userPrefix = 'users/';
 const longestWord = 40;
 
 /**
@@ -371,7 +371,7 @@ export function homeOf(owner: Owner): string {
     .join('-')
     .slice(0, longestWord);
   const text = word.replace(/-$/, '');
-  return `${userPrefix}${text === '' ? 'user' : text}-${markOf(owner)}`;
+  return `${usersFolder}/${text === '' ? 'user' : text}-${markOf(owner)}`;
 }
 
 /**

@@ -86,6 +86,7 @@ test('a message is a CloudEvent with a signature that its receiver can check', a
   await rows.messages.add(
     announce({
       ...{ kind: 'build.ended', id: 'abc_1', image: 'sluice.test/builds:abc', succeeded: false },
+      owner: '7',
       ...{ reason, createdAt: 1000, endedAt: 61_500 },
     }),
   );
@@ -284,8 +285,32 @@ test('too many messages are dropped and counted; those of a receiver that works 
   const left = await listed();
   assert.deepEqual(
     left.map(({ subject }) => subject),
-    Array.from({ length: 10 }, (_, at) => `team/app:v${49 - at}`),
+    Array.from({ length: 10 }, (_, at) => `team/app:v${9 - at}`),
   );
+});
+
+test('ten thousand messages of one user do not hold up those of another one', async t => {
+  await using receiver = await startReceiver();
+  const rows = openRows(':memory:');
+  t.after(() => rows.end());
+  const { announce } = startSending(t, [webhook('ci', receiver.url)], {
+    rows,
+    maxMessages: 20_000,
+  });
+  const pushed = (repository: string, tag: string) =>
+    announce({
+      ...{ kind: 'image.pushed', repository, digest, tags: [tag], size: 7 },
+      mediaType: 'application/vnd.oci.image.manifest.v1+json',
+    });
+  const many = Array.from({ length: 10_000 }, (_, at) => pushed('users/ada-1/app', `v${at}`));
+  await rows.messages.add(many.flat());
+  await eventually('they are being sent', () => receiver.received.length > 0);
+  const begun = receiver.received.length;
+  await rows.messages.add(pushed('users/bo-2/app', 'other'));
+  await eventually('that of the other user is there', () => tagsOf(receiver).includes('other'));
+  const before = tagsOf(receiver).indexOf('other') - begun;
+  // Those that were read at once, and those that were sent while it was written.
+  assert.ok(before < 200, `${before} messages were sent before it`);
 });
 
 test('a stop does not wait for a delivery that does not end, and its message stays', async t => {
@@ -307,8 +332,8 @@ test('a stop does not wait for a delivery that does not end, and its message sta
     ...{ isCurrent: () => true, attempts: 3, maxMessages: 10, pollMs: 10, note() {} },
     log: pino({ level: 'silent' }),
   });
-  const message = { event: 'a', target: 'ci', kind: 'k', subject: 's', createdAt: 1, body: '{}' };
-  await rows.messages.add([message]);
+  const about = { kind: 'k', subject: 's', createdAt: 1, body: '{}' };
+  await rows.messages.add([{ event: 'a', target: 'ci', sender: '7', ...about }]);
   await begun.promise;
   await sender.close();
   const [left] = await rows.messages.list({ limit: 1 });

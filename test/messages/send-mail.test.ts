@@ -49,7 +49,14 @@ function messageTo(to: string, more: object = {}) {
   };
   return {
     ...{ id: 1, event: 'e1', target: 'e-mail', kind: 'build.ended', subject: 'abc_1' },
-    ...{ createdAt: 0, attempts: 0, deadAt: null, error: null, body: JSON.stringify(body) },
+    ...{
+      sender: '7',
+      createdAt: 0,
+      attempts: 0,
+      deadAt: null,
+      error: null,
+      body: JSON.stringify(body),
+    },
   };
 }
 
@@ -145,6 +152,7 @@ test('an address gets a limited number of e-mails a day, and no half of a charac
   const mails = (mailTo: string) =>
     announce({
       ...{ kind: 'build.ended', id: 'abc_1', image: 'sluice.test/builds:abc', succeeded: true },
+      owner: '7',
       ...{ createdAt: 0, endedAt: 1000, mailTo },
     }).filter(({ target }) => target === 'e-mail').length;
   const sent = Array.from({ length: mailsPerDay + 20 }, (_, at) =>

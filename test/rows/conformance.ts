@@ -174,7 +174,10 @@ function testBuilds(withRows: WithRows): void {
     withRows(async ({ builds, messages }) => {
       const { row } = await builds.insert(build('a'), undefined, 1);
       const told = (event: string) => [
-        { event, target: 'ci', kind: 'build', subject: row.id, createdAt: 3, body: '{}' },
+        {
+          ...{ event, target: 'ci', sender: '7', kind: 'build', subject: row.id },
+          ...{ createdAt: 3, body: '{}' },
+        },
       ];
       await builds.finish(row.id, failed, 3, 4, told('first'));
       await builds.finish(row.id, { succeeded: false, reason: 'another' }, 5, 6, told('second'));

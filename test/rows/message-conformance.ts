@@ -5,8 +5,8 @@ import type { Rows } from '../../src/storage/rows/rows.ts';
 
 const hourMs = 3_600_000;
 
-const message = (event: string, target = 'ci', createdAt = 1000) => ({
-  ...{ event, target, createdAt, kind: 'image.pushed', subject: 'team/app', body: '{}' },
+const message = (event: string, target = 'ci', createdAt = 1000, sender = '7') => ({
+  ...{ event, target, createdAt, sender, kind: 'image.pushed', subject: 'team/app', body: '{}' },
 });
 
 /** @param withRows runs work on fresh rows and ends them */
@@ -64,7 +64,35 @@ export function testMessages(
       assert.equal(await messages.oldest('nobody'), undefined);
     }));
 
-  test('too many messages lose the oldest of their receiver, and too many without attempts the oldest', () =>
+  test('each sender has its turn, and whoever has the most messages loses the newest of them', () =>
+    withRows(async ({ messages }) => {
+      const add = (events: string, sender: string) =>
+        messages.add([...events].map(event => message(event, 'ci', 1000, sender)));
+      const due = async () =>
+        (await messages.due('ci', 2000, hourMs, 20)).map(({ event }) => event).join('');
+      const remove = async (count: number) => {
+        for (const { id } of await messages.due('ci', 2000, hourMs, count)) {
+          await messages.remove(id);
+        }
+      };
+      await add('abcdefgh', 'ada');
+      await add('12', 'bo');
+      assert.equal(await due(), 'a1b2cdefgh');
+      await remove(5);
+      assert.equal(await due(), 'defgh');
+      await add('34', 'bo');
+      await messages.add([message('x', 'other', 1000, 'ada')]);
+      assert.equal(await due(), 'd3e4fgh', 'who comes back has no turns from before');
+      assert.equal(await messages.trim('ci', 5), 2);
+      assert.equal(await due(), 'd3e4f');
+      await add('ij', 'ada');
+      await add('5678', 'bo');
+      assert.equal(await due(), 'd3e4f5i6j78');
+      assert.equal(await messages.trim('ci', 2), 9);
+      assert.equal(await due(), 'd3');
+    }));
+
+  test('too many messages lose the newest of their receiver, and too many without attempts the oldest', () =>
     withRows(async ({ messages }) => {
       await messages.add(['a', 'b', 'c', 'd', 'e'].map((event, at) => message(event, 'ci', at)));
       const rows = await messages.due('ci', 5000, hourMs, 10);
@@ -78,19 +106,19 @@ export function testMessages(
       await messages.add([message('f', 'other', 10)]);
       assert.equal(await messages.trim('ci', 3), 0);
       assert.equal(await messages.trim('ci', 1), 2);
-      assert.equal(await left(), 'fedc');
+      assert.equal(await left(), 'fdca');
       assert.equal(await messages.trim('nobody', 0), 0);
       assert.equal(await messages.trimDead(2), 0);
       assert.equal(await messages.trimDead(1), 1);
-      assert.equal(await left(), 'fec', 'the last attempt of "d" was before that of "c"');
-      await messages.fail(rows[4]?.id as number, { at: 1, nextAt: undefined, error: 'no' });
+      assert.equal(await left(), 'fca', 'the last attempt of "d" was before that of "c"');
+      await messages.fail(rows[0]?.id as number, { at: 1, nextAt: undefined, error: 'no' });
       assert.equal(await messages.resendAll(), 2);
-      await messages.purge(4);
-      assert.equal(await left(), 'fe');
+      await messages.purge(2);
+      assert.equal(await left(), 'fc');
       const many = Array.from({ length: 300 }, (_, at) => message(`many ${at}`, 'ci', at));
       await messages.add(many);
       assert.equal(await messages.trim('ci', 1), 300);
-      assert.equal((await messages.list({ limit: 10 }))[0]?.event, 'many 299');
+      assert.equal((await messages.list({ limit: 10 }))[0]?.event, 'f');
     }));
 
   test('a message is written with its change, or not at all', () =>

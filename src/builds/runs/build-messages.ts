@@ -17,12 +17,13 @@ interface BuildMessagesDeps {
 }
 
 export function createMessagesOf({ announce, mailOf }: BuildMessagesDeps): MessagesOf {
-  return ({ id, plan: text, grant, createdAt }, outcome, endedAt) => {
+  return ({ id, owner, plan: text, grant, createdAt }, outcome, endedAt) => {
     const plan = JSON.parse(text) as BuildPlan;
     const { succeeded } = outcome;
     return announce({
       kind: plan.mirror ? 'mirror.ended' : 'build.ended',
       id,
+      owner,
       image: pullName(plan),
       succeeded,
       ...(succeeded ? { digest: outcome.digest } : { reason: outcome.reason }),

@@ -1,4 +1,5 @@
 import { terminalLines } from '../../foundation/text.ts';
+import { usersFolder } from '../../oci/naming.ts';
 import type { Submission } from '../../request/index.ts';
 import { jsonOption, type Option, type Values } from '../command/command.ts';
 import { rememberBuild } from '../finding/remembered-builds.ts';
@@ -158,7 +159,7 @@ function showPull(values: Values, response: ImageResponse): void {
   const { targetImage } = response;
   if (!targetImage.startsWith('oras://') || !isHosted(values, response)) return;
   const [folder] = targetImage.slice('oras://'.length).split('/').slice(1);
-  if (folder !== 'users') return;
+  if (folder !== usersFolder) return;
   const insecure = serverAddress(values).startsWith('http:') ? '--no-https ' : '';
   console.error(
     `Only you can pull it: APPTAINER_DOCKER_USERNAME=token APPTAINER_DOCKER_PASSWORD="$SLUICE_TOKEN" apptainer pull ${insecure}image.sif ${terminalLines(targetImage)}`,

@@ -1,3 +1,4 @@
+import { usersFolder } from '../../oci/naming.ts';
 import { type Html, html, shownText } from '../frame/html.ts';
 
 /** An image that somebody wants to use. */
@@ -24,7 +25,7 @@ export function usedImage(name: string, { publicUrl, urlOf }: UsedImageDeps): Us
   return {
     name,
     isPlainHttp: address.startsWith('http:'),
-    isOwn: isHere && folder === 'users',
+    isOwn: isHere && folder === usersFolder,
   };
 }
 

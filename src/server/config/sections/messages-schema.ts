@@ -151,7 +151,7 @@ export const messages = z.strictObject({
     .max(1_000_000)
     .default(10_000)
     .describe(
-      'Maximum number of messages that are kept for each receiver, and of those without attempts: the oldest are dropped',
+      'Maximum number of messages that are kept for each receiver, and of those without attempts. The newest of the user with the most are dropped, and the oldest without attempts',
     ),
   keep: duration
     .prefault('30d')

@@ -343,11 +343,13 @@ const firstSchema = `
   ) WITHOUT ROWID;
   CREATE INDEX verified_layers_by_use ON verified_layers (used_at);
 
-  -- Messages that receivers do not have yet; dead_at is when the last attempt failed.
+  -- Messages that receivers do not have yet; dead_at is when the last attempt failed, turn is their order.
   CREATE TABLE messages (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     event TEXT NOT NULL,
     target TEXT NOT NULL,
+    sender TEXT NOT NULL,
+    turn INTEGER NOT NULL,
     kind TEXT NOT NULL,
     subject TEXT NOT NULL,
     created_at INTEGER NOT NULL,
@@ -359,6 +361,8 @@ const firstSchema = `
     UNIQUE (event, target)
   );
   CREATE INDEX messages_pending ON messages (target, id) WHERE dead_at IS NULL;
+  CREATE INDEX messages_by_turn ON messages (target, turn, id) WHERE dead_at IS NULL;
+  CREATE INDEX messages_by_sender ON messages (target, sender, id) WHERE dead_at IS NULL;
   CREATE INDEX messages_dead ON messages (dead_at, id) WHERE dead_at IS NOT NULL;
   CREATE INDEX messages_by_age ON messages (created_at, id);
 

@@ -7,6 +7,8 @@ export interface NewMessage {
   readonly event: string;
   /** Name of the receiver. */
   readonly target: string;
+  /** Whose event it is. The messages of a receiver take turns between them; empty for those who have no name. */
+  readonly sender: string;
   readonly kind: string;
   /** What the event is about: a build, an image. */
   readonly subject: string;
@@ -18,7 +20,7 @@ export interface NewMessage {
 
 /** A message that its receiver does not have yet. */
 export interface MessageRow extends NewMessage {
-  /** Messages are numbered in the order in which they were written. */
+  /** Messages are numbered in the order in which they were written, whoever's they are. */
   readonly id: number;
   /** Failed attempts. */
   readonly attempts: number;
@@ -29,7 +31,7 @@ export interface MessageRow extends NewMessage {
 }
 
 /** A message as a list shows it. */
-export type ListedMessage = Omit<MessageRow, 'body'>;
+export type ListedMessage = Omit<MessageRow, 'body' | 'sender'>;
 
 interface MessageQuery {
   /** Only messages of which no attempt is left. */
@@ -51,12 +53,13 @@ export interface MessageStore {
   /** Enters messages of an event without other changes of the rows. */
   add(messages: readonly NewMessage[]): Promise<void>;
   /**
-   * Returns up to so many messages of a receiver that are due, in their order.
+   * Returns up to so many messages of a receiver that are due: one of each sender, then the next one of each, those of a sender
+   * in their order.
    *
    * @param longestMs a message that is due later than after this time is due now: the clock was set back
    */
   due(target: string, at: number, longestMs: number, limit: number): Promise<MessageRow[]>;
-  /** Returns one message that is due, of the oldest ones the first with the fewest attempts; none without any. */
+  /** Returns one message that is due, of the first ones one with the fewest attempts; none without any. */
   leastTried(target: string, at: number, longestMs: number): Promise<MessageRow[]>;
   /** Removes a message that its receiver has. Does not wait for the disk. */
   remove(id: number): Promise<void>;
@@ -70,7 +73,10 @@ export interface MessageStore {
   resend(id: number): Promise<boolean>;
   /** Does so for all messages without attempts; returns how many. */
   resendAll(): Promise<number>;
-  /** Removes the oldest messages of a receiver above a number of those that have attempts left; returns how many. */
+  /**
+   * Removes messages of a receiver above a number of those that have attempts left: the newest of whoever has the most. Returns
+   * how many.
+   */
   trim(target: string, limit: number, signal?: AbortSignal): Promise<number>;
   /** Removes the messages whose last attempt is the longest ago, above a number of those without attempts; returns how many. */
   trimDead(limit: number, signal?: AbortSignal): Promise<number>;
@@ -84,17 +90,23 @@ const mostCompared = 1000;
 const listedColumns =
   'id, event, target, kind, subject, created_at AS createdAt, attempts, dead_at AS deadAt, error';
 
+// The turn of a message: one after the last one that waits of its sender, or that of the first one that waits of all.
+const isWaiting = 'target = @target AND dead_at IS NULL';
+const afterOwn = `SELECT turn + 1 FROM messages WHERE ${isWaiting} AND sender = @sender ORDER BY id DESC LIMIT 1`;
+const first = `SELECT turn FROM messages WHERE ${isWaiting} ORDER BY turn, id LIMIT 1`;
+
 /** Returns the calls that write messages, for a change of other rows. A change that runs again writes none twice. */
 export function messageInserts(
   database: RowDatabase,
 ): (messages: readonly NewMessage[]) => Call<void>[] {
   const insert = database.sql(
-    `INSERT INTO messages (event, target, kind, subject, created_at, body)
-     VALUES (@event, @target, @kind, @subject, @createdAt, @body) ON CONFLICT (event, target) DO NOTHING`,
+    `INSERT INTO messages (event, target, sender, turn, kind, subject, created_at, body)
+     VALUES (@event, @target, @sender, COALESCE((${afterOwn}), (${first}), 0), @kind, @subject, @createdAt, @body)
+     ON CONFLICT (event, target) DO NOTHING`,
   );
   return messages =>
-    messages.map(({ event, target, kind, subject, createdAt, body }) =>
-      insert.run({ event, target, kind, subject, createdAt, body }),
+    messages.map(({ event, target, sender, kind, subject, createdAt, body }) =>
+      insert.run({ event, target, sender, kind, subject, createdAt, body }),
     );
 }
 
@@ -102,13 +114,13 @@ export function createMessageStore(database: RowDatabase): MessageStore {
   const inserts = messageInserts(database);
   const isDue = 'target = @target AND dead_at IS NULL AND (next_at <= @at OR next_at > @latest)';
   const due = database.sql<MessageRow>(
-    `SELECT ${listedColumns}, body FROM messages WHERE ${isDue} ORDER BY id LIMIT @limit`,
+    `SELECT ${listedColumns}, sender, body FROM messages WHERE ${isDue} ORDER BY turn, id LIMIT @limit`,
   );
   const dueAttempts = database.sql<Pick<MessageRow, 'id' | 'attempts'>>(
-    `SELECT id, attempts FROM messages WHERE ${isDue} ORDER BY id LIMIT @limit`,
+    `SELECT id, attempts FROM messages WHERE ${isDue} ORDER BY turn, id LIMIT @limit`,
   );
   const byId = database.sql<MessageRow>(
-    `SELECT ${listedColumns}, body FROM messages WHERE id = ? AND dead_at IS NULL`,
+    `SELECT ${listedColumns}, sender, body FROM messages WHERE id = ? AND dead_at IS NULL`,
   );
   const oldest = database
     .sql('SELECT created_at FROM messages WHERE target = ? AND dead_at IS NULL ORDER BY id LIMIT 1')
@@ -130,15 +142,14 @@ export function createMessageStore(database: RowDatabase): MessageStore {
   );
   const someDead = 'SELECT id FROM messages WHERE dead_at IS NOT NULL ORDER BY dead_at, id LIMIT ?';
   const resendSome = database.sql(`UPDATE messages SET ${renewed} WHERE id IN (${someDead})`);
-  // The newest of those that are too many. No sum of all is kept: the ends of all builds would change its one row.
-  const lastOver = database
-    .sql(
-      'SELECT id FROM messages WHERE target = ? AND dead_at IS NULL ORDER BY id DESC LIMIT 1 OFFSET ?',
-    )
-    .pluck<number>();
-  const removeUntil = database.sql(
+  // The first of those that are too many. No sum of all is kept: the ends of all builds would change its one row.
+  const firstOver = database.sql<{ readonly turn: number; readonly id: number }>(
+    `SELECT turn, id FROM messages WHERE target = ? AND dead_at IS NULL ORDER BY turn, id LIMIT 1 OFFSET ?`,
+  );
+  const removeFrom = database.sql(
     `DELETE FROM messages WHERE id IN
-     (SELECT id FROM messages WHERE target = @target AND dead_at IS NULL AND id <= @last ORDER BY id LIMIT @limit)`,
+     (SELECT id FROM messages WHERE ${isWaiting} AND (turn, id) >= (@turn, @id)
+      ORDER BY turn, id LIMIT @limit)`,
   );
   const lastDeadOver = database.sql<{ readonly deadAt: number; readonly id: number }>(
     `SELECT dead_at AS deadAt, id FROM messages WHERE dead_at IS NOT NULL
@@ -182,9 +193,9 @@ export function createMessageStore(database: RowDatabase): MessageStore {
     resend: id => database.write(() => resend.hasChanged(id)),
     resendAll: () => inSmallSteps(database, limit => resendSome.changes(limit)),
     async trim(target, limit, signal) {
-      const last = await database.read(lastOver.get(target, limit));
-      if (last === undefined) return 0;
-      const step = (rows: number) => removeUntil.changes({ target, last, limit: rows });
+      const over = await database.read(firstOver.get(target, limit));
+      if (over === undefined) return 0;
+      const step = (rows: number) => removeFrom.changes({ target, ...over, limit: rows });
       return inSmallSteps(database, step, signal);
     },
     async trimDead(limit, signal) {
