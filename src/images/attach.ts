@@ -6,6 +6,7 @@ import {
   type Document,
   documentOf,
   parseManifest,
+  subjectOf,
 } from '../oci/index.ts';
 import { mediaTypes } from '../oci/media-type.ts';
 import { sourceOfBytes } from '../storage/content/byte-source.ts';
@@ -34,7 +35,7 @@ export function createAttach(registry: RegistryClient, pusher: PushClient): Atta
 
   return async (target, subject, file, signal) => {
     const access = pushingTo(target);
-    const { manifest, blobs, descriptor } = artifactOf(subject, file);
+    const { manifest, blobs, descriptor } = artifactOf(subjectOf(subject), file);
     for (const [digest, bytes] of blobs) {
       const blob = { digest, size: bytes.length, open: async () => sourceOfBytes(bytes) };
       await pusher.putBlob(access, blob, signal);

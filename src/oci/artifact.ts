@@ -8,10 +8,20 @@ export interface ArtifactFile {
   /** Type of the artifact, and media type of its content. */
   readonly artifactType: string;
   readonly content: Buffer;
+  /** Digest of the content, where it is known. */
+  readonly digest?: Digest;
   /** File name that a client uses. */
   readonly title: string;
   /** Annotations of the manifest. */
   readonly annotations?: Readonly<Record<string, string>>;
+}
+
+/** The image that an artifact is about. */
+export type Subject = Pick<Descriptor, 'mediaType' | 'digest' | 'size'>;
+
+/** Returns an image as the subject of artifacts. */
+export function subjectOf({ mediaType, digest, bytes }: Document): Subject {
+  return { mediaType, digest, size: bytes.length };
 }
 
 /** An artifact whose subject is an image: its manifest, and the blobs that the manifest names, by digest. */
@@ -28,10 +38,10 @@ const emptyConfig = Buffer.from('{}');
  * Returns a file as an artifact with a subject. The same file about the same subject gives the same bytes.
  * Source: OCI image specification manifest.md, Guidelines for artifact usage.
  */
-export function artifactOf(subject: Document, file: ArtifactFile): Artifact {
-  const { artifactType, content, title, annotations } = file;
+export function artifactOf(subject: Subject, file: ArtifactFile): Artifact {
+  const { artifactType, content, title, annotations, digest: known } = file;
   const config = { digest: digestOf(emptyConfig), size: emptyConfig.length };
-  const layer = { digest: digestOf(content), size: content.length };
+  const layer = { digest: known ?? digestOf(content), size: content.length };
   const text = {
     schemaVersion: 2,
     mediaType: mediaTypes.ociManifest,
@@ -47,7 +57,7 @@ export function artifactOf(subject: Document, file: ArtifactFile): Artifact {
     subject: {
       mediaType: subject.mediaType,
       digest: subject.digest,
-      size: subject.bytes.length,
+      size: subject.size,
     },
     annotations,
   };

@@ -1,6 +1,12 @@
 /** Names, digests, manifests and platforms of container images; README.md documents them. */
 
-export { type Artifact, type ArtifactFile, artifactOf } from './artifact.ts';
+export {
+  type Artifact,
+  type ArtifactFile,
+  artifactOf,
+  type Subject,
+  subjectOf,
+} from './artifact.ts';
 export { type Descriptor, descriptorSchema } from './descriptor.ts';
 export {
   type Digest,

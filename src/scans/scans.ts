@@ -21,7 +21,7 @@ import { writeSpdx } from './documents/write-spdx.ts';
 import { chooseFindings, countAll, type FindingsPage, type FindingsQuery } from './findings.ts';
 import type { FoundInImage } from './found-in-image.ts';
 import { packDetails, packReport, unpackDetails, unpackReport } from './scan-details.ts';
-import { createScanReferrers, type ScanReferrers } from './scan-referrers.ts';
+import { createScanReferrers, mostPlatforms, type ScanReferrers } from './scan-referrers.ts';
 import { outside, reportOf, type ScanReport } from './scan-report.ts';
 import type { Scanner } from './scanner.ts';
 
@@ -100,7 +100,6 @@ interface Verdict {
   readonly scan: Scan;
 }
 
-const mostPlatforms = 20;
 /** What one caller may have of all scans that run or wait. */
 const callerShare = 0.25;
 /** What all callers without a login may have together: they may have many addresses. */

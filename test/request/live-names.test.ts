@@ -67,7 +67,8 @@ suite('live names', { concurrency: 1 }, () => {
     assert.equal((await listed([], ofAda())).length, 2);
     for (const image of [busybox.reference, repository, busybox.digest]) {
       const [found, ...more] = await listed([image], ofAda());
-      assert.deepEqual([found?.image, found?.user, more], [busybox.reference, undefined, []]);
+      assert.deepEqual([found?.image, more], [busybox.reference, []]);
+      assert.match(found?.user ?? '', / 1$/);
       assert.equal((await listed([image], ofAdmin)).length, 2);
     }
     assert.deepEqual(await listed([`${repository}:other`], ofAdmin), []);

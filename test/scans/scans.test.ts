@@ -120,7 +120,7 @@ suite('scans', () => {
     );
   });
 
-  test('the name of the scanner pulls one image, and pushes nothing', async () => {
+  test('the name of the scanner pulls one image, and pushes nothing, and no other route accepts it', async () => {
     adapter.isHeld = true;
     const count = adapter.orders.length;
     const asked = await ask({ scanMode: 'async' });
@@ -143,6 +143,25 @@ suite('scans', () => {
     assert.equal(await status(`${repository}/manifests/${digest.replace(':', '-')}.sig`), 404);
     assert.equal(await status(`${repository.replace('busybox', 'cfg')}/manifests/${digest}`), 404);
     assert.equal(await status(`${repository}/blobs/uploads/`, 'POST'), 405);
+    // It is no name for other routes, by which its image would be there after the scan.
+    const name = `${sluice.host}/${repository}@${digest}`;
+    const post = async (route: string, body: object) => {
+      const headers = { 'content-type': 'application/json' };
+      return sluice.fetch(route, { method: 'POST', headers, body: JSON.stringify(body) });
+    };
+    for (const [route, body] of [
+      ['/v1alpha2/container', { containerImage: name, containerConfig: { env: ['A=1'] } }],
+      ['/v1alpha2/container', { containerImage: name }],
+      ['/v1alpha2/container', { containerImage: nameOf('cfg:full'), containerIncludes: [name] }],
+      ['/v1alpha1/inspect', { containerImage: name }],
+    ] as const) {
+      const answered = await post(route, body);
+      assert.ok(answered.status >= 400, `${route} ${JSON.stringify(body)}: ${answered.status}`);
+      await answered.text();
+    }
+    const listed = (path: string) => json<Record<string, unknown[]>>(`/v2/${repository}/${path}`);
+    assert.deepEqual((await listed('tags/list')).tags, ['oci']);
+    assert.deepEqual((await listed(`referrers/${other}`)).manifests, []);
     adapter.isHeld = false;
     await finished(asked.scanId);
   });
@@ -211,6 +230,21 @@ suite('scans', () => {
     assert.ok(adapter.orders.length - count > 1);
     // One package in all platforms is one finding.
     assert.deepEqual(details.counts, { LOW: 1 });
+    type List = { manifests: { digest: string; artifactType?: string }[] };
+    const at = (path: string) =>
+      fetch(sluice.at(asked.targetImage, path), { headers: { accept: manifestAccept } });
+    const { manifests } = (await (await pull(asked)).json()) as List;
+    for (const subject of [asked.digest, manifests[0]?.digest]) {
+      const listed = ((await (await at(`referrers/${subject}`)).json()) as List).manifests;
+      const sarif = listed.find(one => one.artifactType === 'application/sarif+json');
+      assert.ok(sarif, `${subject}`);
+      const referrer = (await (await at(`manifests/${sarif.digest}`)).json()) as {
+        subject: { digest: string };
+        layers: { digest: string }[];
+      };
+      assert.equal(referrer.subject.digest, subject);
+      assert.equal((await at(`blobs/${referrer.layers[0]?.digest}`)).status, 200);
+    }
   });
 
   test('an image that is built first is scanned after its build, and held back until then', async () => {

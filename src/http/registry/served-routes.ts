@@ -201,9 +201,9 @@ async function scanEntries(
   const id = scanOf(asked);
   // A page that a registry links to has more in its address.
   const isFirst = query.keys().every(name => name === 'artifactType');
-  if (id === undefined || reference !== image.root.digest || !isFirst) return [];
+  if (id === undefined || !isFirst) return [];
   const wanted = query.get('artifactType');
-  const entries = (await deps.scanReferrers?.list(id, image.root)) ?? [];
+  const entries = (await deps.scanReferrers?.list(id, image.root, reference)) ?? [];
   return wanted === null ? entries : entries.filter(entry => entry.artifactType === wanted);
 }
 

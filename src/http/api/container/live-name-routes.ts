@@ -38,7 +38,10 @@ const nameSchema = z.object({
   image: z.string().describe('Image as it was requested, or as it was built'),
   digest: z.string().optional().describe('Digest that is served; absent until the image is built'),
   buildId: z.string().optional(),
-  user: z.string().optional().describe('Who requested the name; for administrators'),
+  user: z
+    .string()
+    .optional()
+    .describe('Who requested the name; absent for a caller without a login'),
   workflowId: z.string().optional().describe('The run that the name ends with'),
   creationTime: z.iso.datetime(),
   expiration: z.iso.datetime().describe('Later while the run of the name is active'),
@@ -71,8 +74,8 @@ export const liveNameRoutes = [
     query: z.object({ image: image.optional(), last }),
     responses: ok(z.object({ containers: z.array(nameSchema), next }), 'A part of the list'),
     async run({ ctx, caller, query }, deps: LiveNameDeps) {
-      const { names, next, isForAll } = await liveNames(ctx.req, caller, query, deps);
-      return { containers: names.map(name => shownName(name, isForAll)), ...nextOf(next) };
+      const { names, next } = await liveNames(ctx.req, caller, query, deps);
+      return { containers: names.map(shownName), ...nextOf(next) };
     },
   }),
   apiRoute({
@@ -258,14 +261,14 @@ async function userOfCaller(
   return (await isSiteAdministrator(request, requireAdministrator)) ? undefined : user;
 }
 
-function shownName(name: LiveName, isForAll: boolean) {
+function shownName(name: LiveName) {
   const { id, image, digest, buildId, user, workflowId, createdAt, expiresAt } = name;
   return {
     id,
     image,
     ...(digest === undefined ? {} : { digest }),
     ...(buildId === undefined ? {} : { buildId }),
-    ...(isForAll && user !== undefined ? { user } : {}),
+    ...(user === undefined ? {} : { user }),
     ...(workflowId === undefined ? {} : { workflowId }),
     creationTime: isoTime(createdAt),
     expiration: isoTime(expiresAt),
