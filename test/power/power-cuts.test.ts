@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { promisify } from 'node:util';
 import { digestOf } from '../../src/oci/digest.ts';
 import { pushCorpus } from '../corpus/corpus.ts';
 import { pattern } from '../faults/scripted-upstream.ts';
@@ -10,9 +13,10 @@ import { type DiskCopy, makePowerDisk } from '../world/power-disk.ts';
 import { startRegistry } from '../world/registry.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
+import { makeTempDir } from '../world/temp-dir.ts';
 import { type Acknowledged, brokenOf } from './promises.ts';
 
-const cuts = 50;
+const run = promisify(execFile);
 const betweenCuts = 4;
 const chunksOfUpload = 30;
 const chunkBytes = 5001;
@@ -84,13 +88,47 @@ const addToken: Work = async (sluice, at, note) => {
   note({ kind: 'access token', value: accessKey });
 };
 
-test('acknowledged content survives a power failure, at 50 moments', async () => {
+const places: readonly (readonly [string, number, typeof openPlainly])[] = [
+  ['a disk', 40, openPlainly],
+  // As in a container without a volume. All writes of it are in its upper directory.
+  ['an overlay', 10, openOverlay],
+];
+for (const [place, cuts, openPlace] of places) {
+  test(`acknowledged content on ${place} survives a power failure, at ${cuts} moments`, () =>
+    cutPower(cuts, openPlace));
+}
+
+type Place = { readonly path: string } & AsyncDisposable;
+
+async function openPlainly(path: string): Promise<Place> {
+  return { path, async [Symbol.asyncDispose]() {} };
+}
+
+/** Mounts an overlay whose upper directory is on the disk. */
+async function openOverlay(path: string): Promise<Place> {
+  const directory = await makeTempDir('overlay');
+  const [lower, merged] = [directory.join('lower'), directory.join('merged')];
+  const [upper, work] = [join(path, 'upper'), join(path, 'work')];
+  for (const one of [lower, merged, upper, work]) await mkdir(one, { recursive: true });
+  const options = `lowerdir=${lower},upperdir=${upper},workdir=${work}`;
+  await run('mount', ['-t', 'overlay', '-o', options, 'overlay', merged]);
+  return {
+    path: merged,
+    async [Symbol.asyncDispose]() {
+      await run('umount', ['--lazy', merged]);
+      await directory.remove();
+    },
+  };
+}
+
+async function cutPower(cuts: number, openPlace: typeof openPlainly): Promise<void> {
   await using disk = await makePowerDisk();
+  await using used = await openPlace(disk.path);
   await using registry = await startRegistry();
   await pushCorpus(registry, ['cfg:full']);
   const image = `${registry.host}/corpus/cfg:full`;
   const config = { ...administered, registries: { [registry.host]: { plainHttp: true } } };
-  const data = join(disk.path, 'data');
+  const data = join(used.path, 'data');
   const taken: { readonly copy: DiskCopy; readonly acknowledged: readonly Acknowledged[] }[] = [];
   {
     await using sluice = await startSluice({ config, data });
@@ -129,7 +167,8 @@ test('acknowledged content survives a power failure, at 50 moments', async () =>
   assert.equal(kinds.size, 7, [...kinds].join());
   const broken: string[] = [];
   for (const [at, { copy, acknowledged }] of taken.entries()) {
-    await using opened = await copy.open();
+    await using mounted = await copy.open();
+    await using opened = await openPlace(mounted.path);
     for (const entry of await brokenOf(join(opened.path, 'data'), acknowledged)) {
       broken.push(`cut ${at}, ${acknowledged.length} acknowledged: ${entry}`);
     }
@@ -142,4 +181,4 @@ test('acknowledged content survives a power failure, at 50 moments', async () =>
     );
   }
   assert.deepEqual(broken, [], `${broken.length} promises are broken`);
-});
+}

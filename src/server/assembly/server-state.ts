@@ -22,6 +22,7 @@ import {
   lockData,
   makePrivate,
   readKeyFile,
+  requireSafeFileSystem,
 } from '../../storage/directory/index.ts';
 import {
   isDirectory,
@@ -50,6 +51,9 @@ export async function openState(
 ) {
   const pathOf = (name: string) => join(config.data, name);
   await makeDirectory(config.data);
+  // With rows and content elsewhere, the directory has copies only.
+  const isOnlyCopy = !isSqlite(config) && !isDirectory(config);
+  if (!config.disk.anyFileSystem && !isOnlyCopy) requireSafeFileSystem(config.data);
   for (const path of await makePrivate(config.data)) {
     log.warn(
       { path },

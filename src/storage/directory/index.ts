@@ -10,5 +10,6 @@ export {
   unlimitedSpace,
 } from './disk-space.ts';
 export { createDiskSync, type DiskSync, syncDirectoriesNow, syncDirectory } from './disk-sync.ts';
+export { requireSafeFileSystem } from './file-system.ts';
 export { hasContent } from './has-content.ts';
 export { makePrivate, makePrivateFile, readKeyFile, writeOnce } from './private-files.ts';

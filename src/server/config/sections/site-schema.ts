@@ -165,6 +165,11 @@ export const disk = z.strictObject({
     .describe(
       'Free space to keep on the disk of `data`, at most 5 % of the disk. Below it, pushes, requests and builds are refused (507), pulls continue, and `/readyz` answers 503. `0`: no reserve',
     ),
+  anyFileSystem: flag
+    .default(false)
+    .describe(
+      'Start also when `data` is on a file system where locks and syncs may not hold: NFS, SMB and others of networks, or an overlay with the option `volatile`. Only one machine may then use the directory, and a power failure may lose changes that were acknowledged',
+    ),
   listingBytes: size
     .prefault('512 MiB')
     .refine(bytes => bytes >= leastListingBytes, 'must be 16 MiB or more')
