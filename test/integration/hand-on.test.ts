@@ -1,71 +1,37 @@
 /** Requests that a replica hands on, whatever clients send, and while the lead changes. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import {
-  createServer,
-  type IncomingHttpHeaders,
-  type RequestListener,
-  request as sendRequest,
-} from 'node:http';
-import { type AddressInfo, connect } from 'node:net';
+import { type IncomingHttpHeaders, request as sendRequest } from 'node:http';
+import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
-import { pino } from 'pino';
 import { handedOnHeaders } from '../../src/http/callers/handed-on.ts';
-import { holdEntries } from '../../src/server/life/entries.ts';
 import { createCurrentLeader } from '../../src/server/replicas/current-leader.ts';
 import { createHandOn } from '../../src/server/replicas/hand-on.ts';
 import type { OrderedBlobs } from '../../src/server/replicas/ordered-blobs.ts';
 import { eventually } from '../world/eventually.ts';
+import { listenStarting, listenWith } from '../world/listening-entry.ts';
 
 const proof = 'the replicas of a site know this';
-
-/** Listens with entries that are not open yet. */
-async function listenStarting() {
-  const server = createServer();
-  const entries = holdEntries(server, pino({ level: 'silent' }));
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  const { port } = server.address() as AddressInfo;
-  return {
-    server,
-    entries,
-    url: new URL(`http://127.0.0.1:${port}`),
-    [Symbol.dispose]() {
-      server.closeAllConnections();
-      server.close();
-    },
-  };
-}
-
-/** Listens with the entry of a replica. */
-async function listen(respond: RequestListener, refusesBody?: () => boolean) {
-  const starting = await listenStarting();
-  starting.entries.open({
-    respond: async (request, response) => void respond(request, response),
-    handleUpgrade: () => false,
-    ...(refusesBody ? { refusesBody } : {}),
-  });
-  return starting;
-}
 
 test('a body waits for the next leader when the former one does not lead any more', async () => {
   const leader = createCurrentLeader();
   const handOn = createHandOn(leader, proof, { accepts: () => false } as unknown as OrderedBlobs);
-  using next = await listen(async (request, response) => {
+  using next = await listenWith(async (request, response) => {
     response.end(`got ${await text(request)}`);
   });
   let asked = 0;
-  using former = await listen(
+  using former = await listenWith(
     (_request, response) => {
       asked += 1;
       // At first nobody knows the next one, and the request must wait.
       if (asked === 2) leader.set(next.url);
       response.writeHead(503, { [handedOnHeaders.proof]: 'follows' }).end();
     },
-    () => true,
+    { refusesBody: () => true },
   );
-  using front = await listen((request, response) => {
+  using front = await listenWith((request, response) => {
     handOn.respond(request, response).catch(() => response.writeHead(503).end());
   });
   leader.set(former.url);
@@ -114,13 +80,13 @@ async function startPair(respondEarly = false) {
   const leader = createCurrentLeader();
   const handOn = createHandOn(leader, proof, { accepts: () => false } as unknown as OrderedBlobs);
   const seen: Seen[] = [];
-  const leads = await listen(async (request, response) => {
+  const leads = await listenWith(async (request, response) => {
     const { method = '', url = '', headers } = request;
     if (respondEarly) return void response.end('early');
     seen.push({ method, url, headers, body: await text(request) });
     response.end(url);
   });
-  const front = await listen(async (request, response) => {
+  const front = await listenWith(async (request, response) => {
     if (request.url !== '/asked') return handOn.respond(request, response);
     const reply = await handOn.ask(request, 5000);
     response.end(reply?.body);
