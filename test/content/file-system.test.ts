@@ -17,7 +17,15 @@ test('file systems of networks are unsafe, whatever the sign of their type', () 
   assert.match(unsafeFileSystem({ ...facts, type: 0x6969 }) ?? '', /^NFS, /);
   assert.match(unsafeFileSystem({ ...facts, type: 0xff534d42 }) ?? '', /^SMB, /);
   assert.match(unsafeFileSystem({ ...facts, type: 0xff534d42 | 0 }) ?? '', /^SMB, /);
-  for (const type of [0xef53, 0x58465342, 0x9123683e, 0x01021994, 0x65735546, overlayType]) {
+  for (const type of [
+    0xef53,
+    0x58465342,
+    0x9123683e,
+    0x01021994,
+    0x65735546,
+    0x01021997,
+    overlayType,
+  ]) {
     assert.equal(unsafeFileSystem({ ...facts, type }), undefined, type.toString(16));
   }
 });

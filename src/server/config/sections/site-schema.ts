@@ -168,7 +168,7 @@ export const disk = z.strictObject({
   anyFileSystem: flag
     .default(false)
     .describe(
-      'Start also when `data` is on a file system where locks and syncs may not hold: NFS, SMB and others of networks, or an overlay with the option `volatile`. Only one machine may then use the directory, and a power failure may lose changes that were acknowledged',
+      'Start also when `data` is on a file system where locks and syncs may not hold: NFS, SMB or AFS, or an overlay with the option `volatile`. Only one machine may then use the directory, and a power failure may lose changes that were acknowledged',
     ),
   listingBytes: size
     .prefault('512 MiB')
