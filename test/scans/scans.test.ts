@@ -102,10 +102,8 @@ suite('scans', () => {
       ['CVE-2', 'CVE-1', 'CVE-3'],
     );
     assert.ok(adapter.read.length >= 2);
-    assert.match(
-      await (await sluice.fetch(`/v1alpha1/scans/${asked.scanId}/logs`)).text(),
-      /Scripted 1\.0/,
-    );
+    const log = await (await sluice.fetch(`/v1alpha1/scans/${asked.scanId}/logs`)).text();
+    assert.match(log, /Scripted 1\.0/);
     assert.equal((await statusOf(asked)).scanId, asked.scanId);
     // An asynchronous scan holds nothing up.
     assert.equal((await pull(asked)).status, 200);
@@ -143,25 +141,19 @@ suite('scans', () => {
     assert.equal(await status(`${repository}/manifests/${digest.replace(':', '-')}.sig`), 404);
     assert.equal(await status(`${repository.replace('busybox', 'cfg')}/manifests/${digest}`), 404);
     assert.equal(await status(`${repository}/blobs/uploads/`, 'POST'), 405);
-    // It is no name for other routes, by which its image would be there after the scan.
+    // By other routes, its image would be there after the scan.
     const name = `${sluice.host}/${repository}@${digest}`;
-    const post = async (route: string, body: object) => {
-      const headers = { 'content-type': 'application/json' };
-      return sluice.fetch(route, { method: 'POST', headers, body: JSON.stringify(body) });
-    };
     for (const [route, body] of [
-      ['/v1alpha2/container', { containerImage: name, containerConfig: { env: ['A=1'] } }],
       ['/v1alpha2/container', { containerImage: name }],
       ['/v1alpha2/container', { containerImage: nameOf('cfg:full'), containerIncludes: [name] }],
       ['/v1alpha1/inspect', { containerImage: name }],
     ] as const) {
-      const answered = await post(route, body);
-      assert.ok(answered.status >= 400, `${route} ${JSON.stringify(body)}: ${answered.status}`);
-      await answered.text();
+      const sent = { method: 'POST', headers: { 'content-type': 'application/json' } };
+      const answered = await sluice.fetch(route, { ...sent, body: JSON.stringify(body) });
+      assert.match(await answered.text(), /Unknown container token/);
     }
-    const listed = (path: string) => json<Record<string, unknown[]>>(`/v2/${repository}/${path}`);
-    assert.deepEqual((await listed('tags/list')).tags, ['oci']);
-    assert.deepEqual((await listed(`referrers/${other}`)).manifests, []);
+    const listed = await json<{ tags: string[] }>(`/v2/${repository}/tags/list`);
+    assert.deepEqual(listed.tags, ['oci']);
     adapter.isHeld = false;
     await finished(asked.scanId);
   });
@@ -227,23 +219,16 @@ suite('scans', () => {
     const asked = await ask({ scanMode: 'async' }, 'multi:index');
     const details = await finished(asked.scanId);
     assert.equal(details.status, 'SUCCEEDED', details.reason);
-    assert.ok(adapter.orders.length - count > 1);
-    // One package in all platforms is one finding.
+    assert.ok(adapter.orders.length - count > 1, 'one package in all platforms is one finding');
     assert.deepEqual(details.counts, { LOW: 1 });
-    type List = { manifests: { digest: string; artifactType?: string }[] };
-    const at = (path: string) =>
-      fetch(sluice.at(asked.targetImage, path), { headers: { accept: manifestAccept } });
-    const { manifests } = (await (await pull(asked)).json()) as List;
-    for (const subject of [asked.digest, manifests[0]?.digest]) {
-      const listed = ((await (await at(`referrers/${subject}`)).json()) as List).manifests;
-      const sarif = listed.find(one => one.artifactType === 'application/sarif+json');
-      assert.ok(sarif, `${subject}`);
-      const referrer = (await (await at(`manifests/${sarif.digest}`)).json()) as {
-        subject: { digest: string };
-        layers: { digest: string }[];
-      };
-      assert.equal(referrer.subject.digest, subject);
-      assert.equal((await at(`blobs/${referrer.layers[0]?.digest}`)).status, 200);
+    const digestsAt = async (path: string) => {
+      const text = await (await fetch(sluice.at(asked.targetImage, path))).text();
+      return text.match(/sha256:[0-9a-f]{64}/g) as string[];
+    };
+    const [ofPlatform = ''] = await digestsAt(`manifests/${asked.digest}`);
+    for (const subject of [asked.digest, ofPlatform]) {
+      const [sarif] = await digestsAt(`referrers/${subject}`);
+      assert.ok((await digestsAt(`manifests/${sarif}`)).includes(subject));
     }
   });
 
