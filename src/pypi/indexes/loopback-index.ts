@@ -58,6 +58,8 @@ export interface OpenedIndex extends Disposable {
   indexOf(project: string): string | undefined;
   /** Returns the names of the wheels of a project of `unbuilt` that the solver asked for. */
   wheelsOf(project: string): readonly string[];
+  /** Returns whether each source distribution of a project stood as a wheel on its page. A very large page has none. */
+  hasStandIns(project: string): boolean;
   /** Returns the source distribution of a version of such a project; undefined where the index states no SHA-256. */
   sourceOf(project: string, version: string): SourceFile | undefined;
   /** Settles with the first failure of the index that ends the solve. */
@@ -307,6 +309,7 @@ export function createLoopbackIndex(deps: {
         failed,
         fileAt: address => (address.startsWith(base) ? fileAt(session, address) : undefined),
         wheelsOf: project => session.unbuiltPages.get(project)?.wheels ?? [],
+        hasStandIns: project => session.unbuiltPages.has(project),
         sourceOf(project, version) {
           const normal = projectVersion(version);
           if (normal === undefined) return undefined;

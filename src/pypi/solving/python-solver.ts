@@ -182,7 +182,10 @@ interface SolveMode {
   readonly unbuilt?: ReadonlySet<string> | undefined;
 }
 
-/** A solve names one package without a wheel. Returns the failure that names all, as far as they are known before one is built. */
+/**
+ * A solve names one package without a wheel. Returns the failure that names all, as far as they are known before one is built, or what
+ * is wrong if these packages, built, give no solution either.
+ */
 async function allMissing(
   first: WheelsMissing,
   solve: (unbuilt: ReadonlySet<string>) => Promise<unknown>,
@@ -199,11 +202,13 @@ async function allMissing(
       break;
     } catch (error) {
       if (signal.aborted) throw error;
-      // One without a solution has none after a build either, but what failed first says which package to look at.
-      if (!(error instanceof WheelsMissing)) {
-        if (error instanceof NoPythonSolution && first.otherwise) return first.otherwise;
-        break;
+      // Their stand-ins require nothing: what has no solution with them has none after a build.
+      if (error instanceof NoPythonSolution) {
+        const named = new Set(error.message.toLowerCase().split(/[^a-z0-9._-]+/));
+        const others = known.map(({ name }) => name).filter(name => !named.has(name));
+        return error.withUnbuilt(others);
       }
+      if (!(error instanceof WheelsMissing)) break;
       const names = new Set(error.projects.map(({ name }) => name));
       known = [...known.filter(({ name }) => !names.has(name)), ...error.projects];
     }
@@ -357,7 +362,7 @@ const addressed = /Package `([A-Za-z0-9._-]{1,200})` was included as a URL depen
 
 interface Looked {
   readonly installed: ReadonlyMap<string, string>;
-  readonly opened: Pick<OpenedIndex, 'indexOf'>;
+  readonly opened: Pick<OpenedIndex, 'indexOf' | 'hasStandIns'>;
   readonly indexes: readonly string[];
   readonly target: PythonTarget;
 }
@@ -389,7 +394,9 @@ function unsolved(problem: string, { installed, opened, indexes, target }: Looke
     olderPythonIn(problem, minorOf(target)),
   );
   // The versions that would do may have source distributions alone.
-  const unusable = refusal.olderPython === undefined ? unusableIn(problem) : [];
+  const listed = refusal.olderPython === undefined ? unusableIn(problem) : [];
+  // No version that would do has a source distribution where all of these stood as wheels.
+  const unusable = listed.filter(name => !opened.hasStandIns(name));
   if (unusable.length === 0) return refusal;
   return new WheelsMissing(
     unusable.map(name => ({ name })),
@@ -400,7 +407,7 @@ function unsolved(problem: string, { installed, opened, indexes, target }: Looke
 /** Says which names another index than the last one has answered for: pip would have compared the versions of all. */
 function placesNote(
   words: ReadonlySet<string>,
-  { opened, indexes }: Pick<Looked, 'opened' | 'indexes'>,
+  { opened, indexes }: { opened: Pick<OpenedIndex, 'indexOf'>; indexes: readonly string[] },
 ): string {
   if (indexes.length < 2) return '';
   const found = new Set(

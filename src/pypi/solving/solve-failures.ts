@@ -34,7 +34,17 @@ export class NoPythonSolution extends Fault {
     super('bad-request', message, { phase: 'build' });
     this.olderPython = olderPython;
   }
+
+  /** Returns the same with the packages that have no wheel: they are not the reason, but come next. */
+  withUnbuilt(names: readonly string[]): NoPythonSolution {
+    if (names.length === 0) return this;
+    const each = names.slice(0, mostNamed).join(', ');
+    const note = `These packages have no wheel that fits, and would be built: ${each}.`;
+    return new NoPythonSolution(`${this.message} ${note}`, this.olderPython);
+  }
 }
+
+const mostNamed = 10;
 
 /** uv ended without a solution, and did not say that there is none: it is of another version, or read what it does not handle. */
 export class UvFailed extends Error {
