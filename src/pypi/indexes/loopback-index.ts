@@ -70,7 +70,7 @@ export interface OpenedIndex extends Disposable {
 const maxRequests = 20_000;
 const maxBytes = 1024 * 1024 * 1024;
 
-/** Pages in memory for all solvers: one asks for those of all its projects at once. */
+/** Pages that are prepared and sent at the same time. The store limits their bytes. */
 const pagesAtOnce = 16;
 
 interface Asked {
@@ -156,7 +156,8 @@ export function createLoopbackIndex(deps: {
       using _turn = await turns.take({ signal });
       const found = await firstPage(session.indexes, name, signal);
       if (found === undefined) return void response.writeHead(404).end();
-      const { index, kept } = found;
+      const { index } = found;
+      using kept = found.kept;
       if (kept.note !== undefined && !session.notes.has(kept.note)) {
         session.notes.add(kept.note);
         session.log(kept.note);

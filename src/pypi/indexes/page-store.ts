@@ -3,7 +3,7 @@ import { mkdir, open, opendir, readFile, rename, rm, stat } from 'node:fs/promis
 import { join } from 'node:path';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { sortInTurns } from '../../foundation/pause-turn.ts';
-import { Semaphore } from '../../foundation/semaphore.ts';
+import { type Permit, Semaphore } from '../../foundation/semaphore.ts';
 import { SingleFlight } from '../../foundation/single-flight.ts';
 import type { DiskSpace } from '../../storage/directory/index.ts';
 import { readAll } from '../../upstream/index.ts';
@@ -13,11 +13,14 @@ import type { PageThread } from './page-thread.ts';
 
 /** Pages of indexes, as the solver reads them. They are kept, and used while their index is down. */
 export interface PageStore {
-  /** Returns the page of a project; undefined if the index has none. Callers share one fetch. Throws a `Fault`. */
+  /**
+   * Returns the page of a project; undefined if the index has none. Callers share one fetch. What it takes of the memory for pages is
+   * free again when each caller has disposed of it. Throws a `Fault`.
+   */
   page(index: string, project: string, signal: AbortSignal): Promise<KeptPage | undefined>;
 }
 
-export interface KeptPage {
+export interface KeptPage extends Disposable {
   readonly page: Uint8Array;
   /** A sentence for the log about a page that could not be brought up to date; undefined for one that is. */
   readonly note: string | undefined;
@@ -50,7 +53,10 @@ interface PageHead {
 const formVersion = 2;
 const maxPages = 50_000;
 const maxPageBytes = 32 * 1024 * 1024;
-/** Of the pages that are read and rewritten at the same time: a solver asks for those of all its projects at once. */
+/**
+ * Of the pages that are fetched and rewritten at the same time, and of those that callers use: a solver asks for those of all its
+ * projects at once.
+ */
 const bytesAtOnce = maxPageBytes;
 const timeoutMs = 60_000;
 /** How long a project that an index does not have is not asked for again: somebody may publish it. */
@@ -61,8 +67,10 @@ const accepted =
 
 export function createPageStore(deps: PageStoreDeps): PageStore {
   const { access, thread, directory, freshMs, key } = deps;
-  const fetches = new SingleFlight<KeptPage | undefined>({ lingerMs: 5000 });
-  const memory = new Semaphore({ limit: bytesAtOnce });
+  const fetches = new SingleFlight<SharedPage | undefined>({ lingerMs: 5000 });
+  const fetched = new Semaphore({ limit: bytesAtOnce });
+  // Only who holds nothing, or a page that was fetched, waits for it.
+  const used = new Semaphore({ limit: bytesAtOnce });
   const missingFor = Math.min(missingMs, freshMs);
   const missing = boundedCache<string, true>(mostMissing);
   /** What is kept; undefined before it has been counted. */
@@ -113,32 +121,52 @@ export function createPageStore(deps: PageStoreDeps): PageStore {
     }
   };
 
+  /** Reads a kept page when there is room for it; undefined if it is no longer there. */
+  const load = async (
+    { url, bytes }: PageHead,
+    note: string | undefined,
+    signal: AbortSignal,
+  ): Promise<SharedPage | undefined> => {
+    const room = await used.take({ weight: bytes, signal });
+    const page = await readKept(pathOf(url), { url, bytes });
+    if (page !== undefined) return new SharedPage(page, note, room);
+    room[Symbol.dispose]();
+    return undefined;
+  };
+
   const fetchPage = async (index: string, project: string, signal: AbortSignal) => {
     const url = `${index}/${project}/`;
     if (missing.has(url)) return undefined;
-    const stored = await readKept(pathOf(url), url);
+    const stored = await readHead(pathOf(url), url);
     const now = Date.now();
-    const age = stored === undefined ? freshMs : now - stored.head.checkedAt;
-    if (stored && age >= 0 && age < freshMs) return { page: stored.page, note: undefined };
+    const age = stored === undefined ? freshMs : now - stored.checkedAt;
+    if (stored && age >= 0 && age < freshMs) {
+      const found = await load(stored, undefined, signal);
+      if (found !== undefined) return found;
+    }
     const stop = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
     try {
-      const etag = stored?.head.etag;
+      const etag = stored?.etag;
       const headers = { accept: accepted, ...(etag ? { 'if-none-match': etag } : {}) };
       // Links are relative to it.
       let place = url;
       const onPlace = (answered: string) => {
         place = answered;
       };
-      const response = await access.open(url, { headers, signal: stop, onPlace });
-      const newTag = response.headers.get('etag');
+      let response = await access.open(url, { headers, signal: stop, onPlace });
       if (response.status === 304 && stored) {
         response.body.destroy();
-        await keep({ ...stored.head, checkedAt: now }, stored.page);
-        return { page: stored.page, note: undefined };
+        const found = await load(stored, undefined, signal);
+        if (found !== undefined) {
+          await keep({ ...stored, checkedAt: now }, found.page);
+          return found;
+        }
+        response = await access.open(url, { headers: { accept: accepted }, signal: stop, onPlace });
       }
+      const newTag = response.headers.get('etag');
       // Its length may be unknown.
       const weight = Math.min(response.contentLength ?? maxPageBytes, maxPageBytes);
-      using _room = await memory.take({ weight, signal: stop }).catch(error => {
+      using _room = await fetched.take({ weight, signal: stop }).catch(error => {
         response.body.destroy();
         throw error;
       });
@@ -146,7 +174,7 @@ export function createPageStore(deps: PageStoreDeps): PageStore {
       const contentType = response.headers.get('content-type') ?? '';
       const page = await thread.rewrite({ body, contentType, url: place, project, key });
       await keep({ url, etag: newTag, bytes: page.length, checkedAt: now }, page);
-      return { page, note: undefined };
+      return new SharedPage(page, undefined, await used.take({ weight: page.length, signal }));
     } catch (cause) {
       if (signal.aborted) throw cause;
       if (cause instanceof IndexFault && isMissing(cause.responseStatus, url)) {
@@ -157,14 +185,58 @@ export function createPageStore(deps: PageStoreDeps): PageStore {
       if (stored === undefined || !isPassing(error)) throw error;
       const minutes = Math.round(age / 60_000);
       const note = `${error.message}. Its list of the files of ${project} of ${minutes} minutes ago is used`;
-      return { page: stored.page, note };
+      const found = await load(stored, note, signal);
+      if (found === undefined) throw error;
+      return found;
     }
   };
 
-  return {
-    page: (index, project, signal) =>
-      fetches.run(stop => fetchPage(index, project, stop), { key: `${index}/${project}`, signal }),
+  const fetchWhileWanted = async (index: string, project: string, signal: AbortSignal) => {
+    const found = await fetchPage(index, project, signal);
+    if (!signal.aborted) return found;
+    found?.free();
+    throw signal.reason;
   };
+
+  return {
+    async page(index, project, signal) {
+      const found = await fetches.run(stop => fetchWhileWanted(index, project, stop), {
+        key: `${index}/${project}`,
+        signal,
+      });
+      return found?.use();
+    },
+  };
+}
+
+/** A page of several callers. The last one of them frees its room. */
+class SharedPage {
+  readonly page: Uint8Array;
+  readonly #note: string | undefined;
+  readonly #room: Permit;
+  #users = 0;
+
+  constructor(page: Uint8Array, note: string | undefined, room: Permit) {
+    this.page = page;
+    this.#note = note;
+    this.#room = room;
+  }
+
+  use(): KeptPage {
+    this.#users += 1;
+    let isUsed = true;
+    const leave = () => {
+      if (!isUsed) return;
+      isUsed = false;
+      this.#users -= 1;
+      if (this.#users === 0) this.free();
+    };
+    return { page: this.page, note: this.#note, [Symbol.dispose]: leave };
+  }
+
+  free(): void {
+    this.#room[Symbol.dispose]();
+  }
 }
 
 /** That of PyTorch answers 403 for a project that it does not have. Source: uv, `IndexStatusCodeStrategy`. */
@@ -192,16 +264,33 @@ function isPassing(error: Error): boolean {
   return responseStatus === undefined || responseStatus === 429 || responseStatus >= 500;
 }
 
+const longestHead = 16 * 1024;
+
+/** Returns the first line of a kept page; undefined if there is no whole page of that address. */
+async function readHead(path: string, url: string): Promise<PageHead | undefined> {
+  try {
+    await using file = await open(path);
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(longestHead), 0, longestHead, 0);
+    const end = buffer.subarray(0, bytesRead).indexOf(10);
+    const head = JSON.parse(buffer.subarray(0, end).toString()) as PageHead;
+    const { size } = await file.stat();
+    return head.url === url && head.bytes === size - end - 1 ? head : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 async function readKept(
   path: string,
-  url: string,
-): Promise<{ head: PageHead; page: Uint8Array } | undefined> {
+  expected: Pick<PageHead, 'url' | 'bytes'>,
+): Promise<Uint8Array | undefined> {
   try {
     const bytes = await readFile(path);
     const end = bytes.indexOf(10);
     const head = JSON.parse(bytes.subarray(0, end).toString()) as PageHead;
     const page = bytes.subarray(end + 1);
-    return head.url === url && head.bytes === page.length ? { head, page } : undefined;
+    const isSame = head.url === expected.url && head.bytes === expected.bytes;
+    return isSame && head.bytes === page.length ? page : undefined;
   } catch {
     return undefined;
   }

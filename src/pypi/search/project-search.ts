@@ -65,7 +65,7 @@ export function createProjectSearch({
 
   const lookUp = async (name: string, signal: AbortSignal): Promise<ProjectResult> => {
     using _turn = await turns.take({ signal });
-    const kept = await pages.page(defaultIndex, name, signal);
+    using kept = await pages.page(defaultIndex, name, signal);
     if (kept === undefined) return nothing;
     const versions = await thread.versions(kept.page);
     if (versions.length === 0) return nothing;

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { mkdir, readdir, readFile, truncate, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
 import { boundMs, longestBlock } from '../../world/longest-block.ts';
 import { makeTempDir } from '../../world/temp-dir.ts';
 import { listing, startIndex } from './scripted-index.ts';
@@ -24,7 +25,7 @@ test('after a change of the configuration the pages of the index before it do no
   const read = async (url: string, project: string, more: object = {}) => {
     const settings = [indexAt(url, publicIndex, more)];
     const { pages } = await solverFor(t, settings, { directory });
-    const kept = await pages.page(publicIndex, project, t.signal);
+    using kept = await pages.page(publicIndex, project, t.signal);
     return kept && Buffer.from(kept.page).toString();
   };
   assert.match((await read(before.url, 'lib')) ?? '', /lib-2\.5-/);
@@ -66,7 +67,7 @@ test('a page that was not written to its end, or could not be written, is fetche
   for (const bytes of [length - 1, 10, 0]) {
     await truncate(path, bytes);
     const again = await solverFor(t, settings, { directory });
-    assert.deepEqual(await again.pages.page(publicIndex, 'lib', t.signal), whole);
+    assert.deepEqual((await again.pages.page(publicIndex, 'lib', t.signal))?.page, whole?.page);
   }
   assert.equal(index.requests.length, 4);
   const full = await solverFor(t, settings, {
@@ -75,7 +76,7 @@ test('a page that was not written to its end, or could not be written, is fetche
       throw new Error('no room');
     },
   });
-  assert.deepEqual(await full.pages.page(publicIndex, 'lib', t.signal), whole);
+  assert.deepEqual((await full.pages.page(publicIndex, 'lib', t.signal))?.page, whole?.page);
   assert.deepEqual(await readdir(join(full.directory, 'pages')).catch(() => []), []);
 });
 
@@ -120,7 +121,7 @@ test('a page of 60,000 files is read and kept without holding the event loop', a
   const { pages } = await solverFor(t, [indexAt(index.url, publicIndex)]);
   for (const _ of ['fetched', 'kept']) {
     const { cpuMs } = await longestBlock(async () => {
-      const kept = await pages.page(publicIndex, 'lib', t.signal);
+      using kept = await pages.page(publicIndex, 'lib', t.signal);
       assert.ok((kept?.page.length ?? 0) > 10_000_000);
     });
     assert.ok(cpuMs < boundMs(50), `held for ${cpuMs} ms`);
@@ -132,7 +133,9 @@ test('what pages take counts for the limit of a solve', async t => {
   const index = await startIndex(t, listing({ lib }));
   const { openWith } = await solverFor(t, [indexAt(index.url, publicIndex)]);
   const huge = { length: 2 ** 31 } as Uint8Array;
-  using opened = await openWith({ page: async () => ({ page: huge, note: undefined }) });
+  using opened = await openWith({
+    page: async () => ({ page: huge, note: undefined, [Symbol.dispose]() {} }),
+  });
   const failed = assert.rejects(opened.failed, /required more than 1024 MiB of the index/);
   assert.equal((await fetch(`${opened.url}lib/`)).status, 404);
   await failed;
@@ -155,11 +158,55 @@ test('of many large pages few are in memory at the same time', async t => {
   const { pages } = await solverFor(t, [indexAt(index.url, publicIndex)]);
   const names = Array.from({ length: 12 }, (_, at) => `lib${at}`);
   const reads = names.map(async name => {
-    const kept = await pages.page(publicIndex, name, t.signal);
+    using kept = await pages.page(publicIndex, name, t.signal);
     settled += 1;
     assert.ok(kept);
   });
   await Promise.all(reads);
   assert.equal(index.requests.length, names.length);
   assert.ok(most <= 3, `${most} pages of 16 MiB at the same time`);
+});
+
+test('of many kept pages few bytes are in memory at the same time, however slowly they are read', async t => {
+  const padding = 'x'.repeat(10 * 1024 * 1024);
+  const page = Buffer.from(JSON.stringify({ files: [], padding }));
+  const index = await startIndex(t, (_, response) => {
+    response.writeHead(200, { 'content-type': 'application/json' }).end(page);
+  });
+  const { pages, directory } = await solverFor(t, [indexAt(index.url, publicIndex)]);
+  const names = Array.from({ length: 8 }, (_, at) => `lib${at}`);
+  const pad = async (name: string) => {
+    (await pages.page(publicIndex, name, t.signal))?.[Symbol.dispose]();
+  };
+  for (const name of names) await pad(name);
+  const folder = join(directory, 'pages');
+  // What the store writes has no padding.
+  for (const name of await readdir(folder)) {
+    const [head = '', ...rest] = (await readFile(join(folder, name), 'utf8')).split('\n');
+    const body = rest.join('\n') + padding;
+    const bytes = Buffer.byteLength(body);
+    const longer = JSON.stringify({ ...JSON.parse(head), bytes });
+    await writeFile(join(folder, name), `${longer}\n${body}`);
+  }
+  const held: Disposable[] = [];
+  const reads = names.map(async name => {
+    const kept = await pages.page(publicIndex, name, t.signal);
+    assert.ok(kept && kept.page.length > padding.length);
+    held.push(kept);
+  });
+  let done = 0;
+  let most = 0;
+  while (done < names.length) {
+    while (held.length === 0) await setTimeout(5);
+    // The others would come now.
+    await setTimeout(50);
+    most = Math.max(most, held.length);
+    for (const one of held.splice(0)) {
+      one[Symbol.dispose]();
+      done += 1;
+    }
+  }
+  await Promise.all(reads);
+  assert.ok(most <= 3, `${most} pages of 10 MiB at the same time`);
+  assert.equal(index.requests.length, names.length);
 });
