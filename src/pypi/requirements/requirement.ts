@@ -40,6 +40,8 @@ export type PipLine =
   | ({ readonly kind: 'repository' } & GitRequirement)
   /** Where names are looked up. */
   | ({ readonly kind: 'index' } & NamedIndex)
+  /** An option that changes nothing without a builder. */
+  | { readonly kind: 'option' }
   /** A line that only pip in a builder can handle. */
   | { readonly kind: 'builder'; readonly reason: string };
 
@@ -61,6 +63,7 @@ export function readPipLine(text: string): PipLine {
   if (line.length > longestLine) return builder('a very long line for pip');
   const index = namedIndex(line);
   if (index !== undefined) return { kind: 'index', ...index };
+  if (withoutEffect.test(line)) return { kind: 'option' };
   if (line.startsWith('-')) return builder(`the pip option ${/^[-A-Za-z]{1,40}/.exec(line)?.[0]}`);
   if (!hashes.every(hash => sha256Hash.test(hash))) return builder('a hash that is not SHA-256');
   if (/\$/.test(line)) return builder('a variable in a line for pip');
@@ -124,6 +127,9 @@ function repositoryLine(
 }
 
 const optionBehind = / (--[a-z]{1,20}(?:-[a-z]{1,20}){0,4})(?:[ =]|$)/;
+// Wheels come first anyway, and what a host is trusted for is a matter of the operator: its certificate is checked all the same.
+const withoutEffect =
+  /^(?:--prefer-binary|--trusted-host(?:=| {1,9})[A-Za-z0-9.-]{1,253}(?::\d{1,5})?)$/;
 const indexOption = /^(--extra-index-url|--index-url|-i)(?:=| {1,9})(\S{1,1000})$/;
 
 /** Returns the index of an option line; undefined for another line, and for an address that could be read in two ways. */

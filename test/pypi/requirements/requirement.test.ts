@@ -21,6 +21,15 @@ test('a requirement is printed from its parts', () => {
   for (const [line, expected] of Object.entries(cases)) assert.equal(printed(line), expected);
 });
 
+test('an option that changes nothing requires no builder', () => {
+  for (const line of ['--prefer-binary', '--trusted-host pypi.org', '--trusted-host=a.org:8080']) {
+    assert.deepEqual(readPipLine(line), { kind: 'option' }, line);
+  }
+  for (const line of ['--prefer-binary --pre', '--trusted-host a --index-url=file:///etc']) {
+    assert.equal(readPipLine(line).kind, 'builder', line);
+  }
+});
+
 test('what is not a name with versions is for a builder, and never an option or a path', () => {
   const cases = {
     '--find-links /etc': 'the pip option --find-links',
