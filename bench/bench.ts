@@ -7,6 +7,7 @@ import { condaSharing } from './conda-sharing.ts';
 import { containerRequests } from './container-requests.ts';
 import { domains } from './domains.ts';
 import { hosted } from './hosted.ts';
+import { lazyPulls } from './lazy-pulls.ts';
 import { manifests } from './manifests.ts';
 import { manyRows } from './many-rows.ts';
 import { mirrors } from './mirrors.ts';
@@ -34,6 +35,7 @@ const parts = {
   o: domains,
   p: mirrors,
   q: pythonLayers,
+  r: lazyPulls,
 };
 
 const wanted = process.argv.slice(2);

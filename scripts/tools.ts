@@ -1,9 +1,9 @@
 /**
  * Installs the real programs that tests run: `node scripts/tools.ts [name...]`. A name is `host`, `busybox`,
- * `apptainer`, `conda`, `conda-readers`, `buildkit`, `node`,
- * `object-store`, `grype`, `helm`, `uv`, `wheels`, `r`, `checker`, `estargz`, `cluster` or a Debian suite. Without names it installs all of them but `cluster`,
- * which takes long and which `npm test` does not need. Skips installed programs. Requires Debian and root, and starts no
- * service.
+ * `apptainer`, `conda`, `conda-readers`, `buildkit`, `node`, `object-store`, `grype`, `helm`, `uv`, `wheels`, `r`, `checker`,
+ * `estargz`, `stargz`, `cluster` or a Debian suite. Without names it installs all of them but `stargz`, which only the bench
+ * runs, and `cluster`, which takes long and which `npm test` does not need. Skips installed programs. Requires Debian and
+ * root, and starts no service.
  */
 import { existsSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
@@ -23,7 +23,7 @@ import { buildChecker, hasChecker } from './tools/checker.ts';
 import { buildCluster, hasCluster } from './tools/cluster.ts';
 import { buildConda, hasConda } from './tools/conda.ts';
 import { buildCondaReaders, hasCondaReaders } from './tools/conda-readers.ts';
-import { buildEstargz, hasEstargz } from './tools/estargz.ts';
+import { buildEstargz, buildStargz, hasEstargz, hasStargz } from './tools/estargz.ts';
 import { buildGrype, hasGrype } from './tools/grype.ts';
 import { buildHelm, hasHelm } from './tools/helm.ts';
 import { installOnHost } from './tools/host.ts';
@@ -52,6 +52,7 @@ const names = [
   'r',
   'checker',
   'estargz',
+  'stargz',
   'cluster',
   ...suites,
 ];
@@ -79,6 +80,7 @@ const needsWheels = isWanted('wheels') && !hasWheels();
 const needsR = isWanted('r') && !hasR();
 const needsChecker = isWanted('checker') && !hasChecker();
 const needsEstargz = isWanted('estargz') && !hasEstargz();
+const needsStargz = wanted.includes('stargz') && !hasStargz();
 const needsCluster = wanted.includes('cluster') && !hasCluster();
 const needsHost =
   missingCommands.length > 0 &&
@@ -93,6 +95,7 @@ const needsCompilers =
   needsHelm ||
   needsChecker ||
   needsEstargz ||
+  needsStargz ||
   needsCluster;
 if (!needsHost && !needsCompilers && !needsPrograms && !needsFiles) {
   console.log(`Everything is installed (${toolsDirectory()})`);
@@ -119,6 +122,7 @@ if (needsUv) await fetchUv();
 if (needsWheels) await fetchWheels();
 if (needsChecker) await buildChecker();
 if (needsEstargz) await buildEstargz();
+if (needsStargz) await buildStargz();
 if (needsCluster) await buildCluster();
 if (needsReaders) await buildCondaReaders();
 const mirror = needsFiles ? await findMirror() : undefined;

@@ -138,7 +138,7 @@ test('a compression is part of the key, and layers of the base image stay as the
   const buildCompression = { mode: 'estargz', level: 5, force: true };
   const native = await world.ask({ packages, buildCompression, dryRun: true });
   assert.deepEqual(JSON.parse(native.body.toString()).warnings, [
-    "'buildCompression.force' is ignored: the layers of the base image stay as they are",
+    "'buildCompression.force' is ignored: the layers of the base image stay as they are. To have all layers compressed again, build the base image from a Dockerfile (FROM IMAGE) with buildCompression",
   ]);
   const levels = [
     [99, /'buildCompression\.level': can be a whole number from 0 to 22/],

@@ -193,6 +193,25 @@ export function requireEstargz(): string {
   return path;
 }
 
+/** The source of the lazy snapshotter for containerd. */
+export const stargzSource = fileURLToPath(new URL('../../bench/peers/stargz', import.meta.url));
+
+/** Where the lazy snapshotter for containerd is. Only the bench requires it. */
+export function stargzDirectory(): string {
+  return compiledDirectory('stargz', stargzSource);
+}
+
+/** Returns the path of the lazy snapshotter. Throws an `Error` when it is not installed. */
+export function requireStargz(): string {
+  const path = join(stargzDirectory(), 'stargz');
+  if (!existsSync(path)) {
+    throw new Error(
+      "The lazy snapshotter is missing: run 'npm run tools -- stargz' as root on a Debian machine",
+    );
+  }
+  return path;
+}
+
 /** The version of uv, which chooses Python packages: what `npm run uv` installs. */
 export const uvVersion = '0.13.9';
 

@@ -130,6 +130,8 @@ export function compressionWarnings(
     return ["'buildCompression' is ignored: the layers of an existing image stay as they are"];
   }
   return recipeIn(plan)?.native && submitted.force
-    ? ["'buildCompression.force' is ignored: the layers of the base image stay as they are"]
+    ? [
+        "'buildCompression.force' is ignored: the layers of the base image stay as they are. To have all layers compressed again, build the base image from a Dockerfile (FROM IMAGE) with buildCompression",
+      ]
     : [];
 }

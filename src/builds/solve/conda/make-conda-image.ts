@@ -15,6 +15,7 @@ import {
 import { sizeText } from '../../../foundation/text.ts';
 import {
   environmentIn,
+  estargzAnnotationsIn,
   type ImageChange,
   type InjectedLayer,
 } from '../../../images/augment/index.ts';
@@ -73,6 +74,7 @@ export function createMakeCondaImage(deps: MakeCondaImageDeps): MakeCondaImage {
   const inForm = async (
     compression: NativeOrigin['layers'],
     { layers, contents }: Pick<LayeredEnvironment, 'layers' | 'contents'>,
+    base: Document | undefined,
     { step, signal }: Pick<Parameters<MakeCondaImage>[0], 'step' | 'signal'>,
   ): Promise<Pick<LayeredEnvironment, 'layers' | 'contents'>> => {
     if (!compression || compression.mode === 'zstd') return { layers, contents };
@@ -85,6 +87,7 @@ export function createMakeCondaImage(deps: MakeCondaImageDeps): MakeCondaImage {
       );
       const bytes = formed.reduce((sum, { gzipSize }) => sum + gzipSize, 0);
       write(`${formed.length} layers, ${sizeText(bytes)}\n`);
+      if (mode === 'estargz' && base && !isLazy(base)) write(notLazyText);
       return {
         layers: formed,
         contents: contents.map(({ digest, keys }) => ({
@@ -132,7 +135,7 @@ export function createMakeCondaImage(deps: MakeCondaImageDeps): MakeCondaImage {
               scripted: inLinkOrder(native, packages, scripted),
             })
           : undefined;
-      const formed = await inForm(recipe.layers, environment, run);
+      const formed = await inForm(recipe.layers, environment, image, run);
       const all = [...formed.layers, ...(above ? [above] : [])];
       const layers = all.map(layer => ({ ...layer, architecture }));
       const basePath = await pathIn(documents, source, image);
@@ -155,6 +158,18 @@ export function createMakeCondaImage(deps: MakeCondaImageDeps): MakeCondaImage {
       },
     };
   };
+}
+
+const notLazyText =
+  'The base image is not in the eStargz form: containerd fetches all layers above its first layer of another form, too. Only a base image in the eStargz form makes the image lazy\n';
+
+/** Returns true if a lazy client can read all layers of an image without fetching them. */
+function isLazy(image: Document): boolean {
+  const manifest = parseManifest(image);
+  return (
+    manifest.kind === 'manifest' &&
+    manifest.layers.every(({ annotations }) => estargzAnnotationsIn(annotations) !== undefined)
+  );
 }
 
 interface Made extends Omit<PlatformSolution, 'wheels'> {
