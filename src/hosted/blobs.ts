@@ -90,9 +90,10 @@ function unknown(repository: string, digest: Digest): Fault {
   return new Fault('blob-unknown', `${repository} has no blob ${digest}`, { phase: 'request' });
 }
 
+/** A build repeats its push after an error of the store. */
 function gone(digest: Digest): Fault {
   return new Fault('unavailable', `${digest} was removed while it was pushed: push it again`, {
-    phase: 'push',
+    phase: 'store',
     retryAfterSeconds: 1,
   });
 }

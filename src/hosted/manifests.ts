@@ -237,8 +237,9 @@ function refusalOf(
     case 'manifest-size':
       return wrongSize('index', refused.part, refused.kept);
     case 'gone':
+      // A build repeats its push after an error of the store.
       return new Fault('unavailable', `${digest} was removed while it was pushed: push it again`, {
-        phase: 'push',
+        phase: 'store',
         retryAfterSeconds: 1,
       });
   }
