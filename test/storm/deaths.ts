@@ -9,6 +9,14 @@ import type { Postgres } from '../world/postgres.ts';
 import type { Replicas } from '../world/replicas.ts';
 import type { Sluice } from '../world/sluice.ts';
 import { query } from './leftovers.ts';
+import {
+  cutLinks,
+  loseLock,
+  silenceFollowers,
+  silenceLock,
+  silenceOneMeanwhile,
+  silenceReads,
+} from './silences.ts';
 
 /** All that can die. */
 export interface Site {
@@ -78,7 +86,20 @@ const ofOthers = {
   },
 } as const satisfies Readonly<Record<string, Death>>;
 
-const all: Readonly<Record<string, Death>> = { ...ofReplicas, ...ofOthers };
+/** What replicas do not hear, for some seconds. Nothing ends by that alone. */
+const silences = {
+  'followers hear nothing': ({ replicas }, random) => silenceFollowers(replicas, random),
+  'a follower misses a new leader': ({ replicas }, random) =>
+    silenceOneMeanwhile(replicas, random, async () =>
+      replicas.servers[await replicas.leader()]?.kill(),
+    ),
+  'reads hang': ({ replicas }, random) => silenceReads(replicas, random),
+  'the lock is in doubt': ({ replicas }, random) => silenceLock(replicas, random),
+  'the lock is lost': ({ replicas }) => loseLock(replicas),
+  'links cut': ({ replicas }, random) => cutLinks(replicas, random),
+} as const satisfies Readonly<Record<string, Death>>;
+
+const all: Readonly<Record<string, Death>> = { ...ofReplicas, ...ofOthers, ...silences };
 
 /** Returns an endless order of deaths: all of them, in a new order each time; some come with that of a replica. */
 export function* orderOf(random: Random): Generator<readonly string[]> {

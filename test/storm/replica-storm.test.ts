@@ -56,7 +56,7 @@ test(`what was acknowledged survives ${rounds} rounds of deaths, seed ${seed}`, 
   await using registry = await startRegistry();
   await pushCorpus(registry, ['cfg:full', 'busybox:oci']);
   await using replicas = await startReplicas({
-    ...{ postgres, store, count: 3 },
+    ...{ postgres, store, count: 3, hasLinks: true },
     config: {
       accounts,
       access: { builds: 'open' },

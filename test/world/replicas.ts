@@ -5,6 +5,7 @@ import { freePort } from './free-port.ts';
 import { type Nginx, startNginx } from './nginx.ts';
 import type { ObjectStore } from './object-store.ts';
 import type { Postgres } from './postgres.ts';
+import { type SilentProxy, startSilentProxy } from './silent-proxy.ts';
 import { type Sluice, startSluice } from './sluice.ts';
 import { makeTempDir } from './temp-dir.ts';
 
@@ -13,6 +14,8 @@ export interface Replicas extends AsyncDisposable {
   /** Asks any of them. */
   readonly balancer: Nginx;
   readonly servers: readonly Sluice[];
+  /** What each of them is reached through by the others. Empty without `hasLinks`. */
+  readonly links: readonly SilentProxy[];
   /** Address of their database. */
   readonly database: string;
   /** Bucket of their content, which is below `site/`. */
@@ -39,6 +42,8 @@ export interface ReplicasOptions {
   readonly store: ObjectStore;
   readonly count: number;
   readonly config: object;
+  /** The servers reach each other through `links`. */
+  readonly hasLinks?: boolean;
   /** Further variables of all servers. */
   readonly env?: Readonly<Record<string, string>>;
   /** Starts a server. Default: with a check of its responses. */
@@ -81,6 +86,9 @@ export async function startReplicas(options: ReplicasOptions): Promise<Replicas>
         proxy_read_timeout 300s;
       }`,
   }));
+  const links = await Promise.all(
+    options.hasLinks ? ports.map(port => startSilentProxy(`http://127.0.0.1:${port}`)) : [],
+  );
   const servers: Sluice[] = [];
   const dataOf = (position: number) => directory.join(`data-${position}`);
   const environment = (position: number) => ({
@@ -92,7 +100,7 @@ export async function startReplicas(options: ReplicasOptions): Promise<Replicas>
     SLUICE_S3_REGION: 'us-east-1',
     SLUICE_S3_PATH_STYLE: 'true',
     SLUICE_URL: balancer.url,
-    SLUICE_REPLICA_ADDRESS: `http://127.0.0.1:${ports[position]}`,
+    SLUICE_REPLICA_ADDRESS: links[position]?.url ?? `http://127.0.0.1:${ports[position]}`,
     SLUICE_REPLICA_KEYS: keys,
     SLUICE_TRUSTED_PROXIES: '1',
     // nginx leaves connections that it uses before they end.
@@ -112,6 +120,7 @@ export async function startReplicas(options: ReplicasOptions): Promise<Replicas>
   };
   const end = async () => {
     await Promise.allSettled(servers.map(server => server.stop()));
+    for (const link of links) await link[Symbol.asyncDispose]();
     await balancer.stop();
     await directory.remove();
   };
@@ -130,7 +139,7 @@ export async function startReplicas(options: ReplicasOptions): Promise<Replicas>
     return /^sluice_replica_leads 1$/m.test(metrics);
   };
   return {
-    ...{ balancer, servers, database, bucket, keys, environment, start },
+    ...{ balancer, servers, links, database, bucket, keys, environment, start },
     async objects(prefix) {
       const keys: string[] = [];
       let ContinuationToken: string | undefined;
