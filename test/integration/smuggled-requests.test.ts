@@ -1,6 +1,7 @@
 /** Raw requests at a replica that try to become two requests on its connection to the leader. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { Agent, type IncomingMessage, request } from 'node:http';
 import { connect, createServer, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { after, before, test } from 'node:test';
@@ -203,6 +204,36 @@ const attacks: Record<string, string> = {
   'HTTP/0.9': 'GET /a\r\n\r\n',
   'another version': head('GET /a HTTP/1.2'),
 };
+
+/** A request that a replica hands on, as the leader gets it. */
+const handed = (...lines: string[]) => head('POST /handed HTTP/1.1', ...lines);
+
+test('the leader takes nothing after a body for another request', async () => {
+  seen = [];
+  wires = [];
+  const { port } = front.url;
+  const agent = new Agent({ keepAlive: true });
+  for (const path of ['/one', '/two']) {
+    const asking = request({ port, path, agent, method: 'POST', headers: { 'content-length': 4 } });
+    asking.end('body');
+    const [response] = (await once(asking, 'response')) as [IncomingMessage];
+    assert.equal(await text(response), `for ${path}`);
+    // The client keeps its own connection.
+    assert.equal(response.headers.connection, 'keep-alive');
+  }
+  agent.destroy();
+  assert.equal(wires.length, 2, 'each has its own connection');
+  for (const wire of wires) assert.match(Buffer.concat(wire).toString(), /connection: close\r\n/i);
+  // A replica that frames a body wrongly lets the rest of it follow.
+  seen = [];
+  for (const frame of ['content-length: 4', 'transfer-encoding: chunked']) {
+    const body = frame.endsWith('4') ? 'body' : `${chunk('body')}0\r\n\r\n`;
+    const socket = connect(Number(leads.url.port), '127.0.0.1');
+    socket.write(`${handed(frame, 'connection: close')}${body}${hidden}`);
+    await text(socket);
+  }
+  assert.deepEqual(seen, ['POST /handed', 'POST /handed']);
+});
 
 for (const [name, bytes] of Object.entries(attacks)) {
   test(`one request stays one: ${name}`, () => assertNothingPasses(bytes));

@@ -86,16 +86,19 @@ const emptyBodies = new Set(['POST', 'PUT', 'PATCH']);
 export function createHandOn(leader: CurrentLeader, proof: string, blobs: OrderedBlobs): HandOn {
   const options = { keepAlive: true, timeout: idleMs, scheduling: 'lifo' } as const;
   const agents = { http: new HttpAgent(options), https: new HttpsAgent(options) };
+  // The leader's parser takes nothing after the body of a request with `Connection: close` for another request.
+  const ofBodies = { http: new HttpAgent(), https: new HttpsAgent() };
 
   const send: HandOn['send'] = (request, address, more = []) => {
     const isPlain = address.protocol === 'http:';
+    const { http, https } = more.includes('expect') ? ofBodies : agents;
     const { promise: connected, resolve, reject } = Promise.withResolvers<void>();
     const out = (isPlain ? httpRequest : httpsRequest)({
       hostname: address.hostname.replace(/^\[|\]$/g, ''),
       port: address.port,
       method: request.method,
       path: request.url,
-      agent: isPlain ? agents.http : agents.https,
+      agent: isPlain ? http : https,
       headers: [...headersOf(request, address, proof), ...more],
     });
     out.once('error', reject);
@@ -266,8 +269,10 @@ export function createHandOn(leader: CurrentLeader, proof: string, blobs: Ordere
         () => !response.closed,
       ),
     close() {
-      agents.http.destroy();
-      agents.https.destroy();
+      for (const { http, https } of [agents, ofBodies]) {
+        http.destroy();
+        https.destroy();
+      }
     },
   };
 }
