@@ -245,12 +245,20 @@ export function createSolve(deps: SolveDeps): Solve {
     );
     const { plan } = run;
     const whole = isUnchanged(plan.change) ? change : { ...plan.change, onTopOf: change };
-    const image = await deliver(run, rights, await bake(source, base, whole), step);
     const { tag: _, ...repository } = parseReference(plan.target);
     // By its digest: another request may make the same image, whose documents are the same then.
-    const pinned = formatReference({ ...repository, digest: image.digest });
-    const documents = await documentsOf({ ...solution, image: pinned });
-    return { ...image, ...documents };
+    const documentsAt = (digest: Digest) =>
+      documentsOf({ ...solution, image: formatReference({ ...repository, digest }) });
+    const made = await bake(source, base, whole);
+    if (plan.sif) {
+      const file = await deliver(run, rights, made, step);
+      return { ...file, ...(await documentsAt(file.digest)) };
+    }
+    // They take as long as the push of an image whose layers are there. A push that fails says more.
+    const written = documentsAt(made.image.root.digest);
+    written.catch(() => {});
+    const image = await deliver(run, rights, made, step);
+    return { ...image, ...(await written) };
   };
 
   /** Makes the image of a recipe: without a builder where that is possible. */
