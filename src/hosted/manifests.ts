@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import { Fault } from '../foundation/fault.ts';
+import { ownBytes } from '../foundation/own-bytes.ts';
 import type { Announce } from '../messages/index.ts';
 import {
   type Digest,
@@ -96,7 +97,7 @@ export function createHostedManifests({
       const { digest, mediaType } = await head(repository, reference);
       const bytes = memory.get(digest) ?? (await content.read(digest));
       if (!bytes) throw damaged(digest);
-      memory.set(digest, bytes);
+      memory.set(digest, ownBytes(bytes));
       return { bytes, mediaType, digest };
     },
 
@@ -134,7 +135,7 @@ export function createHostedManifests({
             }),
       });
       if (pushedTo.kind !== 'put') throw refusalOf({ repository, digest }, pushedTo, quota);
-      memory.set(digest, bytes);
+      memory.set(digest, ownBytes(bytes));
       return { digest, subject: row.subject ?? undefined };
     },
 

@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import { boundedCache } from '../foundation/bounded-cache.ts';
 import { Fault, isUnwritable } from '../foundation/fault.ts';
+import { ownBytes } from '../foundation/own-bytes.ts';
 import { pauseTurn } from '../foundation/pause-turn.ts';
 import { SingleFlight } from '../foundation/single-flight.ts';
 import { inTurns } from '../foundation/work.ts';
@@ -61,9 +62,9 @@ export function createDocuments(
   const local = async (digest: Digest, mediaType: string): Promise<Document | undefined> => {
     const kept = memory.get(digest);
     if (kept) return kept;
-    const bytes = await content.read(digest);
-    if (!bytes) return undefined;
-    const document = { bytes, mediaType, digest };
+    const read = await content.read(digest);
+    if (!read) return undefined;
+    const document = { bytes: ownBytes(read), mediaType, digest };
     memory.set(digest, document);
     return document;
   };
@@ -74,7 +75,7 @@ export function createDocuments(
     claim?.catch(() => {});
     using room = await share.take(network, bytes.length);
     const isNew = (await claim) === false;
-    memory.set(digest, document);
+    memory.set(digest, { ...document, bytes: ownBytes(bytes) });
     // A sweep forgets the share of content that did not arrive.
     await Promise.all([content.write(digest, bytes), isNew ? room.keep(digest) : undefined]);
     renewedAt.set(digest, performance.now());

@@ -23,9 +23,9 @@ export interface Measured {
 
 export async function figuresOf(server: Measured): Promise<Figures> {
   const own = JSON.parse(await text(connect(server.probe))) as OwnFigures;
-  const { heap, external, arrayBuffers, handles, listeners } = own;
+  const { heap, code, external, arrayBuffers, handles, listeners } = own;
   return {
-    ...{ heap, external, 'array buffers': arrayBuffers },
+    ...{ heap, 'compiled code': code, external, 'array buffers': arrayBuffers },
     'resident memory': await residentBytes(server.pid),
     threads: (await readdir(`/proc/${server.pid}/task`)).length,
     'process listeners': listeners,

@@ -5,7 +5,7 @@
 import { rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { setFlagsFromString } from 'node:v8';
+import { getHeapSpaceStatistics, setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { isMainThread } from 'node:worker_threads';
 import { LRUCache } from 'lru-cache';
@@ -15,7 +15,9 @@ export const probeVariable = 'SOAK_PROBE';
 
 /** What a server says of itself after a collection of garbage. */
 export interface OwnFigures {
+  /** Without compiled code: a function that runs for the first time after hours is compiled then. */
   readonly heap: number;
+  readonly code: number;
   readonly external: number;
   readonly arrayBuffers: number;
   /** Timers, sockets and the like that the event loop has, by kind. */
@@ -26,7 +28,8 @@ export interface OwnFigures {
 
 const rareMs = 5000;
 const hurriedMs = 1000;
-const mostCached = 64;
+const codeSpaces = /^(?:code|trusted)/;
+const mostCached = 12;
 // Finalizers, and what they end, take turns of the event loop.
 const collections = 4;
 const pauseMs = 30;
@@ -74,10 +77,15 @@ function listen(socket: string): void {
 }
 
 function ownFigures(): OwnFigures {
-  const { heapUsed, external, arrayBuffers } = process.memoryUsage();
+  const { external, arrayBuffers } = process.memoryUsage();
+  const spaces = Object.groupBy(getHeapSpaceStatistics(), ({ space_name }) =>
+    codeSpaces.test(space_name) ? 'code' : 'heap',
+  );
+  const usedIn = (kind: 'code' | 'heap') =>
+    (spaces[kind] ?? []).reduce((sum, { space_used_size }) => sum + space_used_size, 0);
   const handles: Record<string, number> = {};
   for (const kind of process.getActiveResourcesInfo()) handles[kind] = (handles[kind] ?? 0) + 1;
   const names = process.eventNames();
   const listeners = names.reduce((sum, name) => sum + process.listenerCount(name), 0);
-  return { heap: heapUsed, external, arrayBuffers, handles, listeners };
+  return { heap: usedIn('heap'), code: usedIn('code'), external, arrayBuffers, handles, listeners };
 }

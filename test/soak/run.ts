@@ -15,7 +15,7 @@ const { values } = parseArgs({
   },
 });
 const until = performance.now() + Number(values.minutes) * 60_000;
-const { rounds, trends, growing } = await soak({
+const { rounds, failures, trends, growing } = await soak({
   warmUp: Number(values['warm-up']),
   replicas: Number(values.replicas),
   snapshots: values.snapshots,
@@ -30,5 +30,8 @@ for (const [name, { perRound, score, first, last, grows }] of trends) {
   const slope = `${shown(perRound)} a round, score ${score.toFixed(1)}`;
   console.log(`${grows ? 'GROWS ' : ''}${name}: ${shown(first)} to ${shown(last)}, ${slope}`);
 }
-console.log(`${rounds} rounds after the warm-up; ${growing.length} figures grow`);
-process.exit(growing.length > 0 ? 1 : 0);
+for (const failure of failures) console.log(failure);
+console.log(
+  `${rounds} rounds after the warm-up; ${growing.length} figures grow, ${failures.length} failures`,
+);
+process.exit(growing.length + failures.length > 0 ? 1 : 0);

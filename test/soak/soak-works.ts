@@ -155,15 +155,12 @@ export const freeze: Work = async round => {
     ...requestOf(imageOf(round, 'cache', 1), round.number),
     ...{ freeze: true, buildRepository: `${round.world.ownHost}/${name}` },
   });
-  if (buildId !== undefined) {
-    await (
-      await server.fetch(`/v1alpha1/builds/${buildId}/logs?follow=true`, { headers: admin })
-    ).text();
-  }
+  const logs = `/v1alpha1/builds/${buildId}/logs?follow=true`;
+  const log = await (await server.fetch(logs, { headers: admin })).text();
   const reference = targetImage.split(':').at(-1);
   const repository = new Repository(server, name);
   const reply = await repository.get(`manifests/${reference}`);
-  assert.equal(reply.status, 200, String(reply.body));
+  assert.equal(reply.status, 200, `${reply.body}\n${buildId}\n${log}`);
   const digest = reply.headers['docker-content-digest'];
   assert.equal((await repository.send('DELETE', `manifests/${digest}`)).status, 202);
 };

@@ -43,7 +43,7 @@ const settings = {
   tokenLife: '3s',
   tokens: { maxLife: '10s' },
   rightLife: '1s',
-  sweep: { interval: '1s', grace: '6s' },
+  sweep: { interval: '1s', grace: '30s' },
   hosted: { uploadLife: '1s', contextLife: '1s' },
   builds: { conda: 'native', keep: '2s', keepFailed: '2s', keepAnonymous: '2s' },
   audit: { keep: '2s' },
@@ -51,8 +51,6 @@ const settings = {
   // More than some rounds bring.
   cacheBytes: '4 MiB',
   limits: { pulls: unlimited, requests: unlimited, builds: unlimited, logins: '100000/hour' },
-  // An outage ends within a round.
-  upstream: { connectTimeout: '2s', headersTimeout: '2s', idleTimeout: '2s' },
 } as const;
 
 /**

@@ -7,7 +7,7 @@ import { soak } from './soak.ts';
 const enough = 8;
 
 test('rounds of mixed work leave no descriptor, connection, thread, timer or listener behind', async t => {
-  const { trends, growing } = await soak({
+  const { trends, growing, failures } = await soak({
     warmUp: 2,
     restMs: 300,
     isOver: rounds => rounds === enough,
@@ -16,5 +16,6 @@ test('rounds of mixed work leave no descriptor, connection, thread, timer or lis
   const [heap] = [...trends].filter(([name]) => name.endsWith('heap')).map(([, trend]) => trend);
   t.diagnostic(`heap: ${heap?.perRound.toFixed(0)} bytes a round`);
   assert.ok(trends.size > 50, 'figures are measured');
+  assert.deepEqual(failures, []);
   assert.deepEqual(growing, []);
 });
