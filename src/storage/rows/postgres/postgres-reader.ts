@@ -1,5 +1,6 @@
 import { Fault } from '../../../foundation/fault.ts';
 import type { RowDatabase } from '../row-database.ts';
+import { readGathered } from './gathered-reads.ts';
 import { connectionOf, createPostgresPool } from './postgres-connection.ts';
 import { parserOf, readTogether, readWith } from './postgres-database.ts';
 import { PostgresCall, postgresStatement } from './postgres-statements.ts';
@@ -41,7 +42,9 @@ export function openPostgresReader(url: string): PostgresReader {
     mostConnections,
     settings,
   );
-  const shared = createSharedReads(calls => readTogether(connect, calls));
+  const shared = createSharedReads(calls =>
+    readGathered(sent => readTogether(connect, sent), calls),
+  );
   const refuse = async () => {
     throw new Fault('unavailable', 'This replica does not lead, and changes no rows', {
       phase: 'store',

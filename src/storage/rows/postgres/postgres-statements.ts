@@ -15,16 +15,20 @@ export class PostgresCall<T> implements Call<T> {
   readonly name: string;
   readonly text: string;
   readonly values: readonly (Value | undefined)[];
+  /** True for a call that reads at most one row. */
+  readonly isOfOneRow: boolean;
   readonly #resultOf: (result: StatementResult) => T;
 
   constructor(
     { name, text }: { readonly name: string; readonly text: string },
     values: readonly (Value | undefined)[],
     resultOf: (result: StatementResult) => T,
+    isOfOneRow = false,
   ) {
     this.name = name;
     this.text = text;
     this.values = values;
+    this.isOfOneRow = isOfOneRow;
     this.#resultOf = resultOf;
   }
 
@@ -41,10 +45,10 @@ export function postgresStatement<Row>(statement: string): Statement<Row> {
   const { text, inOrder } = postgresText(statement);
   statements += 1;
   const prepared = { name: `s${statements}`, text };
-  const call = <T>(values: Values, resultOf: (result: StatementResult) => T) =>
-    new PostgresCall(prepared, inOrder(values), resultOf);
+  const call = <T>(values: Values, resultOf: (result: StatementResult) => T, isOfOneRow = false) =>
+    new PostgresCall(prepared, inOrder(values), resultOf, isOfOneRow);
   return {
-    get: (...values: Values) => call(values, ({ rows }) => rows[0] as Row | undefined),
+    get: (...values: Values) => call(values, ({ rows }) => rows[0] as Row | undefined, true),
     all: (...values: Values) => call(values, ({ rows }) => [...rows] as Row[]),
     run: (...values: Values) => call(values, () => {}),
     changes: (...values: Values) => call(values, ({ changes }) => changes),

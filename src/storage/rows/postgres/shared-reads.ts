@@ -1,4 +1,4 @@
-import type { Sent, StatementResults } from '../row-database.ts';
+import type { StatementResults } from '../row-database.ts';
 import type { PostgresCall } from './postgres-statements.ts';
 
 /** Statements that are sent together. */
@@ -24,7 +24,7 @@ const mostCalls = 100;
  * @param send runs statements in one round trip
  */
 export function createSharedReads(
-  send: (calls: Sent) => Promise<StatementResults>,
+  send: (calls: readonly PostgresCall<unknown>[]) => Promise<StatementResults>,
 ): <T>(call: PostgresCall<T>) => Promise<T> {
   const waiting: Batch[] = [];
   let running = 0;
