@@ -40,8 +40,8 @@ export const packageCount = 8;
 const unlimited = { anonymous: 'off', authenticated: 'off' };
 const settings = {
   ...administered,
-  tokenLife: '3s',
-  tokens: { maxLife: '10s' },
+  tokenLife: '60s',
+  tokens: { maxLife: '2m' },
   rightLife: '1s',
   sweep: { interval: '1s', grace: '30s' },
   hosted: { uploadLife: '1s', contextLife: '1s' },
