@@ -53,6 +53,8 @@ test('a disk that fills up: writes are refused before it is full, and continue w
     return names.filter(name => !name.startsWith('ready-'));
   };
   assert.deepEqual(await temporary(), [], 'and has made room');
+  // The last look at the disk may have been before that.
+  await eventually('it is ready', async () => (await readiness(sluice)) === 200);
 
   const statuses = new Set<number>();
   for (let size = 4 * mebibyte; size >= 1; size = Math.floor(size / 2)) {

@@ -31,7 +31,7 @@ export interface HandOn {
    *
    * @param more names and values of further headers in turn
    */
-  send(request: IncomingMessage, leader: URL, more?: readonly string[]): Sent;
+  send(request: IncomingMessage, leader: URL, options?: SendOptions): Sent;
   /**
    * Sends a request without a body to the leader of the moment, once, and returns its whole response. Returns undefined
    * when no replica leads, or the leader does not answer in time.
@@ -55,6 +55,13 @@ export interface HandOn {
 export interface WholeResponse {
   readonly status: number;
   readonly body: string;
+}
+
+interface SendOptions {
+  /** Names and values in turn. */
+  readonly headers?: readonly string[];
+  /** The leader's parser takes nothing after it for another request: its connection ends with it. */
+  readonly hasBody?: boolean;
 }
 
 /** A request of which the leader gets the head. */
@@ -86,12 +93,12 @@ const emptyBodies = new Set(['POST', 'PUT', 'PATCH']);
 export function createHandOn(leader: CurrentLeader, proof: string, blobs: OrderedBlobs): HandOn {
   const options = { keepAlive: true, timeout: idleMs, scheduling: 'lifo' } as const;
   const agents = { http: new HttpAgent(options), https: new HttpsAgent(options) };
-  // The leader's parser takes nothing after the body of a request with `Connection: close` for another request.
+  // Without `keepAlive`, an agent sends `Connection: close`.
   const ofBodies = { http: new HttpAgent(), https: new HttpsAgent() };
 
-  const send: HandOn['send'] = (request, address, more = []) => {
+  const send: HandOn['send'] = (request, address, { headers = [], hasBody = false } = {}) => {
     const isPlain = address.protocol === 'http:';
-    const { http, https } = more.includes('expect') ? ofBodies : agents;
+    const { http, https } = hasBody ? ofBodies : agents;
     const { promise: connected, resolve, reject } = Promise.withResolvers<void>();
     const out = (isPlain ? httpRequest : httpsRequest)({
       hostname: address.hostname.replace(/^\[|\]$/g, ''),
@@ -99,7 +106,7 @@ export function createHandOn(leader: CurrentLeader, proof: string, blobs: Ordere
       method: request.method,
       path: request.url,
       agent: isPlain ? http : https,
-      headers: [...headersOf(request, address, proof), ...more],
+      headers: [...headersOf(request, address, proof), ...headers],
     });
     out.once('error', reject);
     connected.catch(() => {});
@@ -127,10 +134,8 @@ export function createHandOn(leader: CurrentLeader, proof: string, blobs: Ordere
     const hasBody = framing !== undefined;
     const digest = orderableDigest(request);
     const takesOrder = digest !== undefined && blobs.accepts(digest);
-    const { out, connected } = send(request, address, [
-      ...(framing ?? emptyFraming(request)),
-      ...(takesOrder ? takesOrders : []),
-    ]);
+    const headers = [...(framing ?? emptyFraming(request)), ...(takesOrder ? takesOrders : [])];
+    const { out, connected } = send(request, address, { headers, hasBody });
     const end = () => void out.destroy();
     const { signal } = leader;
     const leadEnds = () => {
@@ -196,7 +201,7 @@ export function createHandOn(leader: CurrentLeader, proof: string, blobs: Ordere
   const look = (request: IncomingMessage): Promise<void> =>
     leader.reach(
       async address => {
-        const { out } = send(request, address, looksOnly);
+        const { out } = send(request, address, { headers: looksOnly });
         out.end();
         const response = await responseOf(out).catch(() => undefined);
         if (!response || !isOfLeader(response)) return 'ended';
@@ -401,7 +406,8 @@ export function handOnUpgrade(
     return;
   }
   const { upgrade = '' } = request.headers;
-  const { out } = handOn.send(request, address, ['connection', 'upgrade', 'upgrade', upgrade]);
+  const headers = ['connection', 'upgrade', 'upgrade', upgrade];
+  const { out } = handOn.send(request, address, { headers });
   const end = () => {
     out.destroy();
     socket.destroy();
