@@ -1,4 +1,5 @@
 /** What a server holds: memory, descriptors, threads, connections, files and rows. */
+import { existsSync } from 'node:fs';
 import { readdir, readFile, readlink } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join } from 'node:path';
@@ -81,6 +82,8 @@ async function localPorts(pid: number): Promise<Map<string, number>> {
 /** Files of the data directory, by its folders. */
 async function filesOf(data: string): Promise<Figures> {
   const counts: Record<string, number> = {};
+  // A replica that has not led has no directory.
+  if (!existsSync(data)) return counts;
   for (const entry of await readdir(data, { recursive: true, withFileTypes: true })) {
     if (!entry.isFile()) continue;
     const [one = '', two = ''] = join(entry.parentPath, '')
