@@ -9,21 +9,23 @@ import { existsSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import {
   buildkitDirectory,
+  checker,
+  estargzVerifier,
   findCommand,
   goCaches,
   hostPackages,
   rootDirectory,
+  stargz,
   suites,
   toolsDirectory,
 } from '../test/world/tools.ts';
 import { buildApptainer, hasApptainer } from './tools/apptainer.ts';
 import { buildBuildkit, hasBuildkit } from './tools/buildkit.ts';
 import { buildBusybox, hasBusybox } from './tools/busybox.ts';
-import { buildChecker, hasChecker } from './tools/checker.ts';
 import { buildCluster, hasCluster } from './tools/cluster.ts';
 import { buildConda, hasConda } from './tools/conda.ts';
 import { buildCondaReaders, hasCondaReaders } from './tools/conda-readers.ts';
-import { buildEstargz, buildStargz, hasEstargz, hasStargz } from './tools/estargz.ts';
+import { compile, hasCompiled } from './tools/go-programs.ts';
 import { buildGrype, hasGrype } from './tools/grype.ts';
 import { buildHelm, hasHelm } from './tools/helm.ts';
 import { installOnHost } from './tools/host.ts';
@@ -78,9 +80,9 @@ const needsHelm = isWanted('helm') && !hasHelm();
 const needsUv = isWanted('uv') && !hasUv();
 const needsWheels = isWanted('wheels') && !hasWheels();
 const needsR = isWanted('r') && !hasR();
-const needsChecker = isWanted('checker') && !hasChecker();
-const needsEstargz = isWanted('estargz') && !hasEstargz();
-const needsStargz = wanted.includes('stargz') && !hasStargz();
+const needsChecker = isWanted('checker') && !hasCompiled(checker);
+const needsEstargz = isWanted('estargz') && !hasCompiled(estargzVerifier);
+const needsStargz = wanted.includes('stargz') && !hasCompiled(stargz);
 const needsCluster = wanted.includes('cluster') && !hasCluster();
 const needsHost =
   missingCommands.length > 0 &&
@@ -120,9 +122,9 @@ if (needsGrype) await buildGrype();
 if (needsHelm) await buildHelm();
 if (needsUv) await fetchUv();
 if (needsWheels) await fetchWheels();
-if (needsChecker) await buildChecker();
-if (needsEstargz) await buildEstargz();
-if (needsStargz) await buildStargz();
+if (needsChecker) await compile(checker);
+if (needsEstargz) await compile(estargzVerifier);
+if (needsStargz) await compile(stargz);
 if (needsCluster) await buildCluster();
 if (needsReaders) await buildCondaReaders();
 const mirror = needsFiles ? await findMirror() : undefined;

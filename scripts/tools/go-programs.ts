@@ -1,5 +1,7 @@
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { makeFolder, type WantedFolder } from './make-folder.ts';
+import { compiledDirectory, type SourceProgram } from '../../test/world/tools.ts';
+import { makeFolder } from './make-folder.ts';
 import { run } from './run.ts';
 
 /** Runs a command of Go, whose programs go into the folder. Its caches can be removed like other files. */
@@ -16,21 +18,29 @@ export async function installProgram(folder: string, program: string): Promise<v
   await go(folder, 'install', '-trimpath', '-buildvcs=false', '-ldflags', '-s -w', program);
 }
 
-interface SourceProgram extends WantedFolder {
-  /** The folder of its sources, with a `go.sum`. */
-  readonly source: string;
-  readonly program: string;
+export function hasCompiled(program: SourceProgram): boolean {
+  return existsSync(compiledDirectory(program));
 }
 
-/** Compiles a program of the tests, with its libraries from the Go module proxy. */
-export async function buildFromSource({
-  source,
-  program,
-  ...wanted
-}: SourceProgram): Promise<void> {
+/** Compiles a program of this project, with its libraries from the Go module proxy. */
+export async function compile(program: SourceProgram): Promise<void> {
+  const wanted = {
+    destination: compiledDirectory(program),
+    isThere: () => hasCompiled(program),
+    doing: `Compiling the ${program.what}`,
+  };
   await makeFolder(wanted, async folder => {
     const flags = ['-trimpath', '-buildvcs=false', '-ldflags', '-s -w'];
-    await go(folder, 'build', '-C', source, ...flags, '-o', join(folder, program), '.');
+    await go(
+      folder,
+      'build',
+      '-C',
+      program.source,
+      ...flags,
+      '-o',
+      join(folder, program.name),
+      '.',
+    );
     return folder;
   });
 }

@@ -91,7 +91,7 @@ function unknown(repository: string, digest: Digest): Fault {
 }
 
 /** A build repeats its push after an error of the store. */
-function gone(digest: Digest): Fault {
+export function gone(digest: Digest): Fault {
   return new Fault('unavailable', `${digest} was removed while it was pushed: push it again`, {
     phase: 'store',
     retryAfterSeconds: 1,

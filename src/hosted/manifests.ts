@@ -26,6 +26,7 @@ import type {
   NeededPart,
   PullStore,
 } from '../storage/rows/index.ts';
+import { gone } from './blobs.ts';
 import { removePulls } from './listings/pulled-names.ts';
 import { contextPrefix } from './uploads/context-repository.ts';
 import type { Quota } from './uploads/quota.ts';
@@ -238,11 +239,7 @@ function refusalOf(
     case 'manifest-size':
       return wrongSize('index', refused.part, refused.kept);
     case 'gone':
-      // A build repeats its push after an error of the store.
-      return new Fault('unavailable', `${digest} was removed while it was pushed: push it again`, {
-        phase: 'store',
-        retryAfterSeconds: 1,
-      });
+      return gone(digest);
   }
 }
 

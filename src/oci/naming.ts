@@ -32,7 +32,7 @@ export {
   type Reference,
   registryHost,
   repositoryPattern,
+  usersFolder,
   withoutApi,
 } from './reference.ts';
 export { OciSyntaxError } from './syntax-error.ts';
-export { usersFolder } from './users-folder.ts';

@@ -39,6 +39,9 @@ const dockerHosts = new Set(['docker.io', 'index.docker.io', 'registry-1.docker.
  */
 export const maxNameLength = 255;
 
+/** The first part of the repositories that belong to users: `users/<user>/<repository>`. */
+export const usersFolder = 'users';
+
 export function isRepository(text: string): boolean {
   return text.length <= maxNameLength && repositoryPattern.test(text);
 }

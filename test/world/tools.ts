@@ -152,16 +152,31 @@ export function requireObjectStore(): string {
   return path;
 }
 
-/** The source of the program that checks histories. */
-export const checkerSource = fileURLToPath(new URL('../storm/linear', import.meta.url));
-
-/** Where the program that checks histories is. */
-export function checkerDirectory(): string {
-  return compiledDirectory('linear', checkerSource);
+/** A program with a folder of sources in this project, which is compiled with its libraries from the Go module proxy. */
+export interface SourceProgram {
+  readonly name: string;
+  /** The folder of its sources, with a `go.sum`. */
+  readonly source: string;
+  /** What it is, such as `checker of histories`. */
+  readonly what: string;
 }
 
-/** Returns where a program with a folder of sources is compiled to; the name changes with its source. */
-function compiledDirectory(name: string, source: string): string {
+export const checker: SourceProgram = {
+  ...{ name: 'linear', what: 'checker of histories' },
+  source: fileURLToPath(new URL('../storm/linear', import.meta.url)),
+};
+export const estargzVerifier: SourceProgram = {
+  ...{ name: 'verify-estargz', what: 'verifier of eStargz layers' },
+  source: fileURLToPath(new URL('../conda/layers/verify-estargz', import.meta.url)),
+};
+/** Only the bench requires it. */
+export const stargz: SourceProgram = {
+  ...{ name: 'stargz', what: 'lazy snapshotter for containerd' },
+  source: fileURLToPath(new URL('../../bench/peers/stargz', import.meta.url)),
+};
+
+/** Returns where such a program is compiled to; the name changes with its source. */
+export function compiledDirectory({ name, source }: SourceProgram): string {
   const hash = createHash('sha256');
   for (const file of globSync('*', { cwd: source }).sort()) {
     hash.update(readFileSync(join(source, file)));
@@ -171,44 +186,22 @@ function compiledDirectory(name: string, source: string): string {
 
 /** Returns the path of the program that checks histories. Throws an `Error` when it is not installed. */
 export function requireChecker(): string {
-  const path = join(checkerDirectory(), 'linear');
-  if (!existsSync(path)) throw missing('The checker of histories is missing');
-  return path;
-}
-
-/** The source of the program that verifies layers in the eStargz form. */
-export const estargzSource = fileURLToPath(
-  new URL('../conda/layers/verify-estargz', import.meta.url),
-);
-
-/** Where the program that verifies layers in the eStargz form is. */
-export function estargzDirectory(): string {
-  return compiledDirectory('verify-estargz', estargzSource);
+  return requireCompiled(checker);
 }
 
 /** Returns the path of the program that verifies layers in the eStargz form. Throws an `Error` when it is not installed. */
 export function requireEstargz(): string {
-  const path = join(estargzDirectory(), 'verify-estargz');
-  if (!existsSync(path)) throw missing('The verifier of eStargz layers is missing');
-  return path;
-}
-
-/** The source of the lazy snapshotter for containerd. */
-export const stargzSource = fileURLToPath(new URL('../../bench/peers/stargz', import.meta.url));
-
-/** Where the lazy snapshotter for containerd is. Only the bench requires it. */
-export function stargzDirectory(): string {
-  return compiledDirectory('stargz', stargzSource);
+  return requireCompiled(estargzVerifier);
 }
 
 /** Returns the path of the lazy snapshotter. Throws an `Error` when it is not installed. */
 export function requireStargz(): string {
-  const path = join(stargzDirectory(), 'stargz');
-  if (!existsSync(path)) {
-    throw new Error(
-      "The lazy snapshotter is missing: run 'npm run tools -- stargz' as root on a Debian machine",
-    );
-  }
+  return requireCompiled(stargz, 'npm run tools -- stargz');
+}
+
+function requireCompiled(program: SourceProgram, command?: string): string {
+  const path = join(compiledDirectory(program), program.name);
+  if (!existsSync(path)) throw missing(`The ${program.what} is missing`, command);
   return path;
 }
 
@@ -354,6 +347,6 @@ export function requireNode(major: keyof typeof nodeVersions): string {
   return path;
 }
 
-function missing(what: string): Error {
-  return new Error(`${what}: run '${installCommand}' as root on a Debian machine`);
+function missing(what: string, command = installCommand): Error {
+  return new Error(`${what}: run '${command}' as root on a Debian machine`);
 }

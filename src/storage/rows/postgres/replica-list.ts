@@ -47,7 +47,7 @@ const isFresh = "n.chosen_at > clock_timestamp() - interval '10 seconds'";
 
 const hasTables =
   "SELECT to_regclass('replicas') IS NOT NULL AND to_regclass('next_leader') IS NOT NULL AS made";
-// A replica whose session has ended may still run, without its database. The next leader tells it who leads.
+// A replica whose session has ended may still run, without its database. It learns from the next leader who leads.
 const mostKept = 32;
 const removeEnded = `DELETE FROM replicas r
   WHERE NOT EXISTS (SELECT 1 FROM pg_stat_activity a WHERE ${sameSession('r')})
