@@ -27,14 +27,19 @@ suite('a program that scans images', () => {
   let count = 0;
   const scan = async (
     script: string,
-    more: { timeoutMs?: number; requireSpace?: () => void; signal?: AbortSignal } = {},
+    more: {
+      kind?: 'trivy' | 'grype';
+      timeoutMs?: number;
+      requireSpace?: () => void;
+      signal?: AbortSignal;
+    } = {},
   ) => {
     count += 1;
     const path = folder.join(`grype-${count}`);
     await writeFile(path, `#!/bin/sh\n${script}\n`, { mode: 0o700 });
     const scanner = createScannerProgram(
       {
-        kind: 'grype',
+        kind: more.kind ?? 'grype',
         path,
         database: folder.join('database'),
         updatesDatabase: false,
@@ -128,6 +133,13 @@ suite('a program that scans images', () => {
       });
     });
   }
+
+  test('Trivy without a database for Java says what its operator does', async () => {
+    const words =
+      "FATAL Fatal error run error: image scan error: analyze error: Unable to initialize the Java DB: Java DB update failed: '--skip-java-db-update' cannot be specified on the first run";
+    const run = scan(`echo "${words}" >&2; exit 1`, { kind: 'trivy' });
+    await assert.rejects(run, /^Fault: The image has Java archives, .* --download-java-db-only/);
+  });
 
   test('is ended with all that it started: after its time, with its scan, and on a full disk', async () => {
     const pids = folder.join('pids');

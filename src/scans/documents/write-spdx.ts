@@ -35,7 +35,7 @@ export async function writeSpdx(
   };
   return writeInTurns(about, [
     { name: 'packages', items: packagesOf(image, packages, texts) },
-    { name: 'relationships', items: relationsOf(packages.length) },
+    { name: 'relationships', items: relationsOf(packages) },
     { name: 'hasExtractedLicensingInfos', items: licensesIn(texts) },
   ]);
 }
@@ -53,16 +53,17 @@ function* packagesOf(
     filesAnalyzed: false,
     primaryPackagePurpose: 'CONTAINER',
   };
-  for (const [at, { name, version, purl, licenses = [], isSystem }] of packages.entries()) {
+  for (const [at, one] of packages.entries()) {
+    const { name, version, purl, licenses = [], isSystem } = one;
     yield {
-      SPDXID: idOf(at),
+      SPDXID: idOf(one, at),
       name: lineOf(name) || 'NOASSERTION',
       ...(version === '' ? {} : { versionInfo: lineOf(version) }),
       downloadLocation: 'NOASSERTION',
       filesAnalyzed: false,
       licenseConcluded: 'NOASSERTION',
       licenseDeclared: licenseOf(licenses, texts),
-      // Scanners that read the document look for vulnerabilities of this system.
+      // Scanners that read the document look for vulnerabilities of this system: Grype finds it by its purpose.
       ...(isSystem ? { primaryPackagePurpose: 'OPERATING-SYSTEM' } : {}),
       ...(purl !== undefined && /^pkg:[\x21-\x7e]+$/.test(purl)
         ? { externalRefs: [{ ...purlReference, referenceLocator: purl }] }
@@ -73,9 +74,9 @@ function* packagesOf(
 
 const purlReference = { referenceCategory: 'PACKAGE-MANAGER', referenceType: 'purl' };
 
-function* relationsOf(count: number): Iterable<object> {
+function* relationsOf(packages: readonly FoundPackage[]): Iterable<object> {
   yield relationOf('SPDXRef-DOCUMENT', 'DESCRIBES', imageId);
-  for (let at = 0; at < count; at += 1) yield relationOf(imageId, 'CONTAINS', idOf(at));
+  for (const [at, one] of packages.entries()) yield relationOf(imageId, 'CONTAINS', idOf(one, at));
 }
 
 function relationOf(spdxElementId: string, relationshipType: string, relatedSpdxElement: string) {
@@ -86,8 +87,9 @@ function* licensesIn(texts: ReadonlyMap<string, string>): Iterable<object> {
   for (const [licenseId, text] of texts) yield { licenseId, name: text, extractedText: text };
 }
 
-function idOf(at: number): string {
-  return `SPDXRef-Package-${at + 1}`;
+/** Returns the id of the package at an index. Trivy finds the system by the beginning of its id. */
+function idOf({ isSystem }: FoundPackage, at: number): string {
+  return `SPDXRef-${isSystem ? 'OperatingSystem' : 'Package'}-${at + 1}`;
 }
 
 /** Returns an expression of the licenses. Those that are not in the list of SPDX get a name, and their text is noted under it. */

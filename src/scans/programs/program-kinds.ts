@@ -24,8 +24,8 @@ interface Kind {
   versionOf(output: Readonly<Record<string, unknown>>): unknown;
   /** Returns what the database is of; undefined without a database. */
   databaseOf(folder: string): Promise<string | undefined>;
-  /** How the operator downloads the database. */
-  download(folder: string): string;
+  /** Returns the reason of a failure and what to do, of output that does not say so itself. */
+  reasonIn(output: string): string | undefined;
   prepare(run: ProgramRun): Promise<void>;
   args(run: ProgramRun): readonly string[];
   env(run: ProgramRun): Readonly<Record<string, string>>;
@@ -48,7 +48,10 @@ const trivy: Kind = {
     const about = await readSmall(join(folder, 'db/metadata.json'));
     return about && String((JSON.parse(about) as { UpdatedAt?: unknown }).UpdatedAt ?? '');
   },
-  download: folder => `trivy image --download-db-only --cache-dir ${folder}`,
+  reasonIn: output =>
+    output.includes('Unable to initialize the Java DB')
+      ? 'The image has Java archives, and Trivy has no database for Java: its operator downloads it into the folder scans.database with --download-java-db-only, see docs/scans.md'
+      : undefined,
   async prepare({ folder, database, updatesDatabase }) {
     if (updatesDatabase) return;
     // It writes to its cache, and the database may be for reading only.
@@ -82,7 +85,7 @@ const grype: Kind = {
     const { digest } = JSON.parse(about) as { digest?: unknown };
     return `${file.mtime.toISOString()} ${String(digest ?? '')}`;
   },
-  download: folder => `GRYPE_DB_CACHE_DIR=${folder} grype db update`,
+  reasonIn: () => undefined,
   prepare: async () => {},
   args: ({ image }) => [
     ...(image === undefined

@@ -169,7 +169,8 @@ export function createScannerProgram(settings: ProgramSettings, options: Program
       }
       if (code !== 0) {
         throw failed(
-          `${kind.name} failed: ${lastWords(output, [...secrets, folder, database, path])}`,
+          kind.reasonIn(output) ??
+            `${kind.name} failed: ${lastWords(output, [...secrets, folder, database, path])}`,
         );
       }
       await addReport({ kind: settings.kind, folder }, found, signal);
