@@ -20,6 +20,8 @@ const toolOf: Readonly<Record<string, readonly string[]>> = {
   requireR: ['r'],
   requireChecker: ['checker'],
   requireEstargz: ['estargz'],
+  requireTrivy: ['trivy'],
+  requireTrivyDatabase: ['trivy-database'],
   requireCluster: ['cluster'],
 };
 

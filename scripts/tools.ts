@@ -1,9 +1,9 @@
 /**
  * Installs the real programs that tests run: `node scripts/tools.ts [name...]`. A name is `host`, `busybox`,
  * `apptainer`, `conda`, `conda-readers`, `buildkit`, `node`, `object-store`, `grype`, `helm`, `uv`, `wheels`, `r`, `checker`,
- * `estargz`, `stargz`, `cluster` or a Debian suite. Without names it installs all of them but `stargz`, which only the bench
- * runs, and `cluster`, which takes long and which `npm test` does not need. Skips installed programs. Requires Debian and
- * root, and starts no service.
+ * `estargz`, `stargz`, `trivy`, `trivy-database`, `cluster` or a Debian suite. Without names it installs all that `npm test`
+ * runs: only the bench runs `stargz`, and `npm run trivy` and `npm run cluster` the last ones, which take long to compile.
+ * Skips installed programs. Requires Debian and root, and starts no service.
  */
 import { existsSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
@@ -15,9 +15,11 @@ import {
   goCaches,
   hostPackages,
   rootDirectory,
+  type SourceProgram,
   stargz,
   suites,
   toolsDirectory,
+  trivyDatabase,
 } from '../test/world/tools.ts';
 import { buildApptainer, hasApptainer } from './tools/apptainer.ts';
 import { buildBuildkit, hasBuildkit } from './tools/buildkit.ts';
@@ -26,7 +28,6 @@ import { buildCluster, hasCluster } from './tools/cluster.ts';
 import { buildConda, hasConda } from './tools/conda.ts';
 import { buildCondaReaders, hasCondaReaders } from './tools/conda-readers.ts';
 import { compile, hasCompiled } from './tools/go-programs.ts';
-import { buildGrype, hasGrype } from './tools/grype.ts';
 import { buildHelm, hasHelm } from './tools/helm.ts';
 import { installOnHost } from './tools/host.ts';
 import { lock } from './tools/lock.ts';
@@ -35,29 +36,57 @@ import { buildNode, hasNode } from './tools/node.ts';
 import { buildObjectStore, hasObjectStore } from './tools/object-store.ts';
 import { buildR, hasR } from './tools/r.ts';
 import { buildRoot } from './tools/root.ts';
+import { buildGrype, buildTrivy, hasGrype, hasTrivy } from './tools/scanners.ts';
 import { fetchUv, hasUv } from './tools/uv.ts';
 import { fetchWheels, hasWheels } from './tools/wheels.ts';
 
-const names = [
-  'host',
-  'busybox',
-  'apptainer',
-  'conda',
-  'conda-readers',
-  'buildkit',
-  'node',
-  'object-store',
-  'grype',
-  'helm',
-  'uv',
-  'wheels',
-  'r',
-  'checker',
-  'estargz',
-  'stargz',
-  'cluster',
-  ...suites,
-];
+/** A program or a folder of files that tests run. */
+interface Tool {
+  has(): boolean;
+  /** @param mirror of Debian's archive */
+  build(mirror: string): Promise<void>;
+  /** True if it is made of packages of Debian, whose archive must be reached. */
+  readonly isOfDebian?: boolean;
+  /** True if the commands of the machine are used to make it. */
+  readonly usesHost?: boolean;
+  /** True if making it may install packages on the machine. */
+  readonly changesHost?: boolean;
+  /** True if `npm test` does not run it. */
+  readonly isRare?: boolean;
+}
+
+const compiled = (program: SourceProgram): Tool => ({
+  has: () => hasCompiled(program),
+  build: () => compile(program),
+});
+
+// In the order in which they are installed.
+const tools: Readonly<Record<string, Tool>> = {
+  buildkit: {
+    has: () => hasBuildkit(buildkitDirectory()),
+    build: () => buildBuildkit(buildkitDirectory()),
+    changesHost: true,
+  },
+  node: { has: hasNode, build: buildNode },
+  'object-store': { has: hasObjectStore, build: buildObjectStore },
+  grype: { has: hasGrype, build: buildGrype },
+  helm: { has: hasHelm, build: buildHelm },
+  uv: { has: hasUv, build: fetchUv },
+  wheels: { has: hasWheels, build: fetchWheels, usesHost: true },
+  checker: compiled(checker),
+  estargz: compiled(estargzVerifier),
+  stargz: { ...compiled(stargz), isRare: true },
+  trivy: { has: hasTrivy, build: buildTrivy, isRare: true },
+  'trivy-database': { ...compiled(trivyDatabase), isRare: true },
+  cluster: { has: hasCluster, build: buildCluster, isRare: true },
+  'conda-readers': { has: hasCondaReaders, build: buildCondaReaders, usesHost: true },
+  busybox: { has: hasBusybox, build: buildBusybox, isOfDebian: true },
+  apptainer: { has: hasApptainer, build: buildApptainer, isOfDebian: true },
+  conda: { has: hasConda, build: buildConda, isOfDebian: true, usesHost: true },
+  r: { has: hasR, build: buildR, isOfDebian: true },
+};
+
+const names = ['host', ...Object.keys(tools), ...suites];
 const wanted = process.argv.slice(2);
 const unknown = wanted.filter(name => !names.includes(name));
 if (unknown.length > 0) {
@@ -68,38 +97,13 @@ const isWanted = (name: string) => wanted.length === 0 || wanted.includes(name);
 
 const missingCommands = Object.keys(hostPackages).filter(name => !findCommand(name));
 const missingRoots = suites.filter(suite => isWanted(suite) && !existsSync(rootDirectory(suite)));
-const needsBusybox = isWanted('busybox') && !hasBusybox();
-const needsApptainer = isWanted('apptainer') && !hasApptainer();
-const needsConda = isWanted('conda') && !hasConda();
-const needsReaders = isWanted('conda-readers') && !hasCondaReaders();
-const needsBuildkit = isWanted('buildkit') && !hasBuildkit(buildkitDirectory());
-const needsNode = isWanted('node') && !hasNode();
-const needsStore = isWanted('object-store') && !hasObjectStore();
-const needsGrype = isWanted('grype') && !hasGrype();
-const needsHelm = isWanted('helm') && !hasHelm();
-const needsUv = isWanted('uv') && !hasUv();
-const needsWheels = isWanted('wheels') && !hasWheels();
-const needsR = isWanted('r') && !hasR();
-const needsChecker = isWanted('checker') && !hasCompiled(checker);
-const needsEstargz = isWanted('estargz') && !hasCompiled(estargzVerifier);
-const needsStargz = wanted.includes('stargz') && !hasCompiled(stargz);
-const needsCluster = wanted.includes('cluster') && !hasCluster();
-const needsHost =
-  missingCommands.length > 0 &&
-  (isWanted('host') || missingRoots.length > 0 || needsConda || needsReaders || needsWheels);
-const needsPrograms = needsNode || needsUv || needsWheels || needsReaders;
-const needsFiles =
-  missingRoots.length > 0 || needsBusybox || needsApptainer || needsConda || needsR;
-const needsCompilers =
-  needsBuildkit ||
-  needsStore ||
-  needsGrype ||
-  needsHelm ||
-  needsChecker ||
-  needsEstargz ||
-  needsStargz ||
-  needsCluster;
-if (!needsHost && !needsCompilers && !needsPrograms && !needsFiles) {
+const missing = Object.entries(tools)
+  .filter(([name, tool]) => (tool.isRare ? wanted.includes(name) : isWanted(name)))
+  .map(([, tool]) => tool)
+  .filter(tool => !tool.has());
+const usesHost = isWanted('host') || missingRoots.length > 0 || missing.some(tool => tool.usesHost);
+const needsHost = missingCommands.length > 0 && usesHost;
+if (!needsHost && missing.length === 0 && missingRoots.length === 0) {
   console.log(`Everything is installed (${toolsDirectory()})`);
   process.exit(0);
 }
@@ -114,27 +118,19 @@ Object.assign(process.env, goCaches());
 {
   using _host = await lock('host');
   await installOnHost(Object.keys(hostPackages).filter(name => !findCommand(name)));
-  if (needsBuildkit) await buildBuildkit(buildkitDirectory());
+  await install(missing.filter(tool => tool.changesHost));
 }
-if (needsNode) await buildNode();
-if (needsStore) await buildObjectStore();
-if (needsGrype) await buildGrype();
-if (needsHelm) await buildHelm();
-if (needsUv) await fetchUv();
-if (needsWheels) await fetchWheels();
-if (needsChecker) await compile(checker);
-if (needsEstargz) await compile(estargzVerifier);
-if (needsStargz) await compile(stargz);
-if (needsCluster) await buildCluster();
-if (needsReaders) await buildCondaReaders();
-const mirror = needsFiles ? await findMirror() : undefined;
-if (mirror !== undefined) {
+await install(missing.filter(tool => !tool.changesHost && !tool.isOfDebian));
+const ofDebian = missing.filter(tool => tool.isOfDebian);
+if (ofDebian.length > 0 || missingRoots.length > 0) {
+  const mirror = await findMirror();
   const proxy = await findProxy();
   if (proxy !== undefined) process.env.http_proxy ??= proxy;
-  if (needsBusybox) await buildBusybox(mirror);
-  if (needsApptainer) await buildApptainer(mirror);
-  if (needsConda) await buildConda(mirror);
-  if (needsR) await buildR(mirror);
+  await install(ofDebian, mirror);
   // In parallel: while one waits for the network, another unpacks.
   await Promise.all(missingRoots.map(suite => buildRoot(suite, mirror)));
+}
+
+async function install(some: readonly Tool[], mirror = ''): Promise<void> {
+  for (const tool of some) await tool.build(mirror);
 }

@@ -6,16 +6,31 @@ import { run } from './run.ts';
 
 /** Runs a command of Go, whose programs go into the folder. Its caches can be removed like other files. */
 export function go(folder: string, ...args: string[]): Promise<string> {
+  return goWith({}, folder, ...args);
+}
+
+function goWith(
+  env: Readonly<Record<string, string>>,
+  folder: string,
+  ...args: readonly string[]
+): Promise<string> {
   return run('nice', ['-n', '19', 'go', ...args], {
+    ...env,
     GOBIN: folder,
     CGO_ENABLED: '0',
     GOFLAGS: `${process.env.GOFLAGS ?? ''} -modcacherw`.trim(),
   });
 }
 
+const smaller = ['-trimpath', '-buildvcs=false', '-ldflags', '-s -w'];
+
 /** Compiles a program from the Go module proxy, such as `example.org/cmd/program@v1.2.3`, into the folder. */
-export async function installProgram(folder: string, program: string): Promise<void> {
-  await go(folder, 'install', '-trimpath', '-buildvcs=false', '-ldflags', '-s -w', program);
+export async function installProgram(
+  folder: string,
+  program: string,
+  env: Readonly<Record<string, string>> = {},
+): Promise<void> {
+  await goWith(env, folder, 'install', ...smaller, program);
 }
 
 export function hasCompiled(program: SourceProgram): boolean {
@@ -30,17 +45,8 @@ export async function compile(program: SourceProgram): Promise<void> {
     doing: `Compiling the ${program.what}`,
   };
   await makeFolder(wanted, async folder => {
-    const flags = ['-trimpath', '-buildvcs=false', '-ldflags', '-s -w'];
-    await go(
-      folder,
-      'build',
-      '-C',
-      program.source,
-      ...flags,
-      '-o',
-      join(folder, program.name),
-      '.',
-    );
+    const place = ['-o', join(folder, program.name)];
+    await go(folder, 'build', '-C', program.source, ...smaller, ...place, '.');
     return folder;
   });
 }

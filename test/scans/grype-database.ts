@@ -1,17 +1,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
-
-/** A package of Alpine 3.20, or of PyPI, with a vulnerability. */
-export interface KnownVulnerability {
-  readonly id: string;
-  readonly severity: string;
-  readonly packageName: string;
-  /** The first version without it. */
-  readonly fixedVersion: string;
-  /** Default: a package of Alpine. */
-  readonly ecosystem?: 'apk' | 'python';
-}
+import type { KnownVulnerability } from './scans-by-program.ts';
 
 // The tables that Grype reads, without the indexes. Source: Grype, schema 6.1.10 of its database.
 const tables = `

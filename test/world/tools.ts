@@ -175,6 +175,12 @@ export const stargz: SourceProgram = {
   source: fileURLToPath(new URL('../../bench/peers/stargz', import.meta.url)),
 };
 
+/** Only `npm run trivy` requires it. */
+export const trivyDatabase: SourceProgram = {
+  ...{ name: 'trivy-database', what: 'writer of databases for Trivy' },
+  source: fileURLToPath(new URL('../scans/trivy-database', import.meta.url)),
+};
+
 /** Returns where such a program is compiled to; the name changes with its source. */
 export function compiledDirectory({ name, source }: SourceProgram): string {
   const hash = createHash('sha256');
@@ -242,6 +248,26 @@ export function requireGrype(): string {
   const path = join(grypeDirectory(), 'grype');
   if (!existsSync(path)) throw missing('Grype is missing');
   return path;
+}
+
+/** The version of Trivy, which finds vulnerabilities in images. */
+export const trivyVersion = '0.74.0';
+
+/** Where Trivy is. */
+export function trivyDirectory(): string {
+  return join(toolsDirectory(), `trivy-${trivyVersion}`);
+}
+
+/** Returns the path of Trivy. Throws an `Error` when it is not installed. */
+export function requireTrivy(): string {
+  const path = join(trivyDirectory(), 'trivy');
+  if (!existsSync(path)) throw missing('Trivy is missing', 'npm run tools -- trivy');
+  return path;
+}
+
+/** Returns the path of the program that writes databases for Trivy. Throws an `Error` when it is not installed. */
+export function requireTrivyDatabase(): string {
+  return requireCompiled(trivyDatabase, 'npm run tools -- trivy-database');
 }
 
 /** Where a small Debian with R is. */
