@@ -2,6 +2,7 @@
 
 export {
   type Attributes,
+  attributePrefix,
   bytesOf,
   isTarStart,
   paddedSize,
@@ -13,4 +14,10 @@ export {
   tarBlockSize,
   textOfBytes,
 } from './tar-entry.ts';
-export { type StoredEntry, sparseError, TarReader, type TarVisitor } from './tar-reader.ts';
+export {
+  type StoredEntry,
+  sparseError,
+  TarReader,
+  type TarVisitor,
+  type WholeHeader,
+} from './tar-reader.ts';

@@ -46,6 +46,12 @@ export interface TarOwner {
   readonly gid: number;
 }
 
+/** Names of a user and a group. */
+export interface TarNames {
+  readonly user: string;
+  readonly group: string;
+}
+
 export type Attributes = readonly (readonly [name: string, value: string])[];
 
 /** A malformed tar file, or one that cannot be converted. The message completes a sentence that names the layer. */
@@ -120,6 +126,12 @@ export function readHeader(block: Buffer): TarHeader {
 /** Reads the owner in a header block. Throws {@link TarError} for a damaged one. */
 export function readOwner(block: Buffer): TarOwner {
   return { uid: numberAt(block, 108, 8), gid: numberAt(block, 116, 8) };
+}
+
+/** Reads the names of the owner in a header block. The oldest format has none. */
+export function readNames(block: Buffer): TarNames {
+  if (block.toString('latin1', 257, 262) !== 'ustar') return { user: '', group: '' };
+  return { user: textAt(block, 265, 32), group: textAt(block, 297, 32) };
 }
 
 /** Returns true if an archive can begin with this block: a header, or zeros in an empty one. */
@@ -197,11 +209,16 @@ function damaged(): TarError {
   return new TarError('is not a tar archive, or is damaged');
 }
 
+/** The records of extended attributes begin with this. */
+export const attributePrefix = 'SCHILY.xattr.';
+
 /**
  * Reads the records of a PAX extended header. Values have one character per byte. An empty value deletes a
  * record. Throws {@link TarError} for a damaged header. Source: POSIX.1-2017, pax, pax Extended Header.
+ *
+ * @param keepsEmpty true to return attributes with an empty value
  */
-export function readPaxRecords(body: Buffer): Map<string, string> {
+export function readPaxRecords(body: Buffer, keepsEmpty = false): Map<string, string> {
   const records = new Map<string, string>();
   const parts: string[] = [];
   let count = 0;
@@ -221,8 +238,9 @@ export function readPaxRecords(body: Buffer): Map<string, string> {
     const keyword = body.toString('latin1', blank + 1, equals);
     // The oldest format for the data parts of a sparse file: a record for each offset and each length.
     if (/^GNU\.sparse\.(?:offset|numbytes)$/.test(keyword)) parts.push(value);
-    else if (value === '') records.delete(keyword);
-    else records.set(keyword, value);
+    else if (value === '' && !(keepsEmpty && keyword.startsWith(attributePrefix))) {
+      records.delete(keyword);
+    } else records.set(keyword, value);
     start = end;
   }
   if (parts.length > 0) records.set('GNU.sparse.map', parts.join(','));

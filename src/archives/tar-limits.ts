@@ -4,6 +4,8 @@
 
 /** Bytes of a PAX header, a long name or a long link: the limit of Go's reader, which docker and containerd use. */
 export const maxHeaderBytes = 1024 * 1024;
+/** Bytes of all headers of one entry, where they are kept: a PAX header, a long name and a long link, and some more. */
+export const maxBlockBytes = 4 * maxHeaderBytes;
 /**
  * A header of 1 MiB has room for 175,000 records, which take as long as a thousand ordinary headers. A real one has a
  * few dozen; only the oldest format for sparse files, which tar stopped using in 2006, has two for each part.

@@ -1,9 +1,11 @@
 import { SparseContent, sparseFile } from './sparse-file.ts';
 import {
   type Attributes,
+  attributePrefix,
   isZeroBlock,
   paddedSize,
   readHeader,
+  readNames,
   readOwner,
   readPaxRecords,
   showName,
@@ -11,11 +13,17 @@ import {
   TarError,
   type TarHeader,
   type TarKind,
+  type TarNames,
   type TarOwner,
   tarBlockSize,
   tarKinds,
 } from './tar-entry.ts';
-import { maxAttributeBytes, maxAttributeName, maxHeaderBytes } from './tar-limits.ts';
+import {
+  maxAttributeBytes,
+  maxAttributeName,
+  maxBlockBytes,
+  maxHeaderBytes,
+} from './tar-limits.ts';
 
 /** Receives the entries of a tar file. */
 export interface TarVisitor {
@@ -35,11 +43,25 @@ export interface StoredEntry {
   readonly hasPaxTime: boolean;
   /** True if it has attributes that overlayfs reads: they can delete what lower layers have. */
   readonly hasOverlayAttributes: boolean;
+  /** With the option `withBlocks`: all that the archive has of it before its content. */
+  readonly whole?: WholeHeader | undefined;
+}
+
+/** All headers of an entry. */
+export interface WholeHeader {
+  /** The blocks since the end of the last entry: extended headers with their content, and the header. */
+  readonly blocks: Buffer;
+  /** The PAX records. Values have one character per byte. Attributes may be empty. */
+  readonly records: ReadonlyMap<string, string>;
+  /** Names of its user and group; empty for none. One character per byte. */
+  readonly names: TarNames;
 }
 
 export interface TarReaderOptions {
   /** Entries also have their owner and say whether they have capabilities. Default: false. */
   readonly withRights?: boolean;
+  /** What the archive stores of an entry has its headers as they are. Default: false. */
+  readonly withBlocks?: boolean;
 }
 
 const kinds: Readonly<Record<string, TarKind>> = tarKinds;
@@ -54,6 +76,9 @@ const zeroByte = '\0';
 export class TarReader {
   readonly #visitor: TarVisitor;
   readonly #withRights: boolean;
+  /** Blocks of headers since the last entry, if they are requested. */
+  readonly #blocks: Buffer[] | undefined;
+  #blockBytes = 0;
   readonly #stored: { -readonly [Name in keyof StoredEntry]: StoredEntry[Name] };
   readonly #block = Buffer.alloc(tarBlockSize);
   #blockFill = 0;
@@ -69,9 +94,13 @@ export class TarReader {
   #longLink: string | undefined;
   #zeroBlocks = 0;
 
-  constructor(visitor: TarVisitor, { withRights = false }: TarReaderOptions = {}) {
+  constructor(
+    visitor: TarVisitor,
+    { withRights = false, withBlocks = false }: TarReaderOptions = {},
+  ) {
     this.#visitor = visitor;
     this.#withRights = withRights;
+    this.#blocks = withBlocks ? [] : undefined;
     this.#stored = {
       contentStart: 0,
       header: this.#block,
@@ -101,7 +130,7 @@ export class TarReader {
     this.#body -= size;
     this.#position += size;
     if (this.#extension) {
-      this.#extension.parts.push(Buffer.from(bytes));
+      this.#extension.parts.push(this.#keep(Buffer.from(bytes)));
       if (this.#body === 0) this.#readExtension();
     } else if (this.#isWanted) {
       if (this.#sparse) this.#sparse.write(bytes);
@@ -137,8 +166,30 @@ export class TarReader {
     if (header.size < 0 || !Number.isSafeInteger(header.size)) {
       throw new TarError(`has an entry of impossible size, ${showName(header.name)}`);
     }
+    if (this.#blocks) this.#keep(Buffer.from(block));
     if (extensionTypes.includes(header.type)) this.#startExtension(header);
     else this.#takeEntry(header, block);
+  }
+
+  /** Keeps bytes of a header for its entry. */
+  #keep(bytes: Buffer): Buffer {
+    if (!this.#blocks) return bytes;
+    this.#blockBytes += bytes.length;
+    // An entry may have any number of them.
+    if (this.#blockBytes > maxBlockBytes) {
+      throw new TarError('has more than 4 MiB of tar headers for one entry');
+    }
+    this.#blocks.push(bytes);
+    return bytes;
+  }
+
+  #takeWhole(block: Buffer, pax: ReadonlyMap<string, string> | undefined): WholeHeader | undefined {
+    if (!this.#blocks) return undefined;
+    this.#blockBytes = 0;
+    const own = readNames(block);
+    const names = { user: pax?.get('uname') ?? own.user, group: pax?.get('gname') ?? own.group };
+    const blocks = Buffer.concat(this.#blocks.splice(0));
+    return { blocks, records: pax ?? noRecords, names };
   }
 
   #startExtension({ type, size }: TarHeader): void {
@@ -154,7 +205,7 @@ export class TarReader {
     const body = Buffer.concat(parts).subarray(0, size);
     if (type === 'g') return;
     if (type === 'x' || type === 'X') {
-      this.#pax = readPaxRecords(body);
+      this.#pax = readPaxRecords(body, this.#blocks !== undefined);
       return;
     }
     const zero = body.indexOf(0);
@@ -200,6 +251,7 @@ export class TarReader {
     this.#stored.header = block;
     this.#stored.hasPaxTime = pax?.has('mtime') === true;
     this.#stored.hasOverlayAttributes = pax ? [...pax.keys()].some(isOfOverlay) : false;
+    this.#stored.whole = this.#takeWhole(block, pax);
     this.#isWanted = this.#visitor.entry(entry, this.#stored);
     this.#sparse = undefined;
     if (!holes || !this.#isWanted) return;
@@ -214,8 +266,8 @@ export function sparseError(path: string): TarError {
   );
 }
 
-const attributePrefix = 'SCHILY.xattr.';
 const noAttributes: Attributes = [];
+const noRecords: ReadonlyMap<string, string> = new Map();
 
 /** Source: Linux, Documentation/filesystems/overlayfs.rst; `user` with the mount option userxattr. */
 function isOfOverlay(key: string): boolean {

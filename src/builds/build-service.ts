@@ -1,5 +1,11 @@
 import type { SourceRule, TlsFiles } from '../buildkit/index.ts';
-import type { ChannelAccess, FetchArchive, KeptSteps, ReformLayers } from '../conda/index.ts';
+import type {
+  ChannelAccess,
+  FetchArchive,
+  KeptSteps,
+  ReformBaseLayer,
+  ReformLayers,
+} from '../conda/index.ts';
 import type { Tally } from '../foundation/telemetry/counted.ts';
 import type { Logger, RemoteHealth } from '../foundation/telemetry/index.ts';
 import { closeInTurn } from '../foundation/work.ts';
@@ -37,6 +43,7 @@ import type { BuildPlaces } from './plan/plan.ts';
 import { createMessagesOf } from './runs/build-messages.ts';
 import { createStagedImages } from './runs/staged-images.ts';
 import type { FindServedBase } from './solve/bases/base-check.ts';
+import { createCompressBase } from './solve/bases/compress-base.ts';
 import { createPrepareBases, type OfferImage } from './solve/bases/prepare-bases.ts';
 import { createBuildRights } from './solve/build-rights.ts';
 import { withReasons } from './solve/conda/builder-required.ts';
@@ -79,6 +86,7 @@ export interface CondaParts
   readonly channels: ChannelAccess;
   readonly layers: MixedLayers;
   readonly reformLayers: ReformLayers;
+  readonly reformBaseLayer: ReformBaseLayer;
   readonly keptWheels: KeptWheels;
   /** Fetches files of indexes of Python packages. */
   readonly fetchWheel: FetchArchive;
@@ -258,6 +266,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
       runRecipe,
       requireBuilder: builders.require,
       makeCondaImage: createMakeCondaImage({ ...deps.conda, findSolution, documents }),
+      compressBase: createCompressBase({ ...deps, ...deps.conda }),
       wheelBuilds,
       scriptLayers,
       documents,

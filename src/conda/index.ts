@@ -26,6 +26,7 @@ export {
 export type { CondaPackage } from './conda-package.ts';
 export { createArchiveFetch, type FetchArchive } from './layers/archive-fetch.ts';
 export { createPackageLayers } from './layers/create-package-layers.ts';
+export { createBaseForms, type ReformBaseLayer } from './layers/forms/base-forms.ts';
 export { createLayerForms, type ReformLayers } from './layers/forms/layer-forms.ts';
 export { createKeptLayers, type KeptLayers } from './layers/kept-layers.ts';
 export { createKeptSteps, type KeptSteps, type MadeStep } from './layers/kept-steps.ts';

@@ -69,26 +69,31 @@ test('layers of packages are compressed as requested, and those by default have 
     buildCompression: NonNullable<PlanRequest['buildCompression']>,
     more: object = {},
   ) => plan({ ...packages(), buildCompression, ...more });
-  for (const usual of [{}, { mode: 'gzip' }, { level: 5 }, { mode: 'gzip', force: true }]) {
+  for (const usual of [{}, { mode: 'gzip' }, { level: 5 }]) {
     const made = asked(usual);
     assert.equal(made.key, plain.key);
     assert.equal(recipeIn(made)?.layers, undefined);
   }
   const forms = [
-    { mode: 'estargz' },
-    { mode: 'estargz', level: 9 },
+    { mode: 'estargz', force: true },
+    { mode: 'estargz', level: 9, force: true },
+    { mode: 'gzip', force: true },
+    { mode: 'gzip', level: 9, force: true },
     { mode: 'gzip', level: 9 },
   ] as const;
   const keys = new Set([plain.key]);
   for (const form of forms) {
     const made = asked(form);
     assert.ok(isNative(made));
-    // The layers of the base image stay, with or without force.
     assert.deepEqual(recipeIn(made)?.layers, form);
-    assert.equal(asked({ ...form, force: true }).key, made.key);
     keys.add(made.key);
   }
   assert.equal(keys.size, forms.length + 1);
+  // The base image of an eStargz image has the form, too, unless the request says no.
+  assert.equal(asked({ mode: 'estargz' }).key, asked({ mode: 'estargz', force: true }).key);
+  const onBase = asked({ mode: 'estargz', force: false });
+  assert.deepEqual(recipeIn(onBase)?.layers, { mode: 'estargz' });
+  assert.ok(!keys.has(onBase.key));
   const zstd = { ...packages(), buildCompression: { mode: 'zstd' } };
   assert.throws(() => plan(zstd, 'native'), {
     message: /'buildCompression\.mode' zstd requires one: leave it out/,

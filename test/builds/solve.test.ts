@@ -36,6 +36,7 @@ const unusedDeps: SolveDeps = {
   content: {} as SolveDeps['content'],
   ...{
     makeCondaImage: unused,
+    compressBase: unused,
     makeImage: unused,
     publish: unused,
     mirror: unused,

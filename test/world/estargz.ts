@@ -19,6 +19,15 @@ export interface LazyNode {
   readonly links: number;
   readonly sha256?: string;
   readonly chunks?: number;
+  /** What packages do not have: the user, the group, their names, the numbers of a device. */
+  readonly uid?: number;
+  readonly gid?: number;
+  readonly user?: string;
+  readonly group?: string;
+  readonly major?: number;
+  readonly minor?: number;
+  /** Extended attributes in base64. */
+  readonly xattrs?: Readonly<Record<string, string>>;
 }
 
 export const tocAnnotation = 'containerd.io/snapshot/stargz/toc.digest';

@@ -1,7 +1,7 @@
 import { usualLevel } from '../../archives/deflate/deflate.ts';
 import { type Compression, compressionLevels } from '../../images/sif/definition/index.ts';
 import { refuse } from '../recipe/text/text-field.ts';
-import { type BuildPlan, type LayerCompression, recipeIn } from './build-plan.ts';
+import type { BuildPlan, LayerCompression } from './build-plan.ts';
 
 /** Compression of an image, as a request specifies it. */
 export interface SubmittedCompression {
@@ -60,16 +60,15 @@ export function readLayerCompression({
 }
 
 /**
- * Returns the compression for layers of packages that Sluice makes itself: undefined for one that gives the bytes of the default,
- * without the layers of the base image, which stay as they are.
+ * Returns the compression for images of packages that Sluice makes itself: undefined for one that gives the bytes of the default.
  */
 export function nativeCompression(
   asked: LayerCompression | undefined,
 ): LayerCompression | undefined {
   if (!asked) return undefined;
-  const { mode, level } = asked;
+  const { mode, level, force } = asked;
   const isUsual = mode === 'gzip' && (level === undefined || level === usualLevel);
-  return isUsual ? undefined : { mode, ...(level === undefined ? {} : { level }) };
+  return isUsual && !force ? undefined : asked;
 }
 
 function modeOf({ mode = 'gzip' }: SubmittedCompression): LayerCompression['mode'] {
@@ -129,9 +128,5 @@ export function compressionWarnings(
   if (plan === undefined || plan.origin.kind === 'image') {
     return ["'buildCompression' is ignored: the layers of an existing image stay as they are"];
   }
-  return recipeIn(plan)?.native && submitted.force
-    ? [
-        "'buildCompression.force' is ignored: the layers of the base image stay as they are. To have all layers compressed again, build the base image from a Dockerfile (FROM IMAGE) with buildCompression",
-      ]
-    : [];
+  return [];
 }

@@ -17,6 +17,7 @@ import { requireBuilderReads } from '../recipe/conda/conda-lock.ts';
 import type { LockFileType } from '../recipe/recipe-kind.ts';
 import { recipeKindNamed } from '../recipe/recipe-kinds.ts';
 import type { Staging } from '../runs/staged-images.ts';
+import type { CompressBase } from './bases/compress-base.ts';
 import type { PrepareBases, PreparedBases } from './bases/prepare-bases.ts';
 import { lacksShell } from './build-fault.ts';
 import type { BuildRights, RightsOf } from './build-rights.ts';
@@ -49,6 +50,7 @@ export interface SolveDeps extends BuilderRules {
   /** Throws a {@link Fault} when no builder may run builds of the domain. */
   readonly requireBuilder: (domain: TrustDomain) => Promise<void>;
   readonly makeCondaImage: MakeCondaImage;
+  readonly compressBase: CompressBase;
   /** Builds wheels for the image of one build; absent where packages without a wheel require a builder for the whole image. */
   readonly wheelBuilds?: Pick<WheelBuilds, 'build'> | undefined;
   /** Runs link scripts for the image of one build; absent where packages with one require a builder for the whole image. */
@@ -221,6 +223,20 @@ export function createSolve(deps: SolveDeps): Solve {
     }
   };
 
+  /** Returns the base image with its layers compressed again; undefined where nobody requested that. */
+  const compressedBase = async (
+    { signal, isTrusted }: BuildRun,
+    { layers, native }: NativeOrigin,
+    base: { readonly source: Access; readonly root: Document },
+    step: RunStep,
+  ): Promise<MadeOf | undefined> => {
+    if (!layers?.force) return undefined;
+    const { baseImage: name } = native.options;
+    return step('Compress the layers of the base image', ({ write }) =>
+      deps.compressBase({ ...base, name }, layers, { signal, isTrusted, write }),
+    );
+  };
+
   /** Makes an image of Conda packages without a builder, and pushes it to the target of the plan. */
   const makeNatively = async (run: BuildRun, rights: BuildRights, recipe: NativeOrigin) => {
     const count: StepCount = { last: 0 };
@@ -249,7 +265,8 @@ export function createSolve(deps: SolveDeps): Solve {
     // By its digest: another request may make the same image, whose documents are the same then.
     const documentsAt = (digest: Digest) =>
       documentsOf({ ...solution, image: formatReference({ ...repository, digest }) });
-    const made = await bake(source, base, whole);
+    const lower = await compressedBase(run, recipe, { source, root: base }, step);
+    const made = lower ? await bakeMade(lower, whole) : await bake(source, base, whole);
     if (plan.sif) {
       const file = await deliver(run, rights, made, step);
       return { ...file, ...(await documentsAt(file.digest)) };

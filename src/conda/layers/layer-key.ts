@@ -76,6 +76,22 @@ export function formLayerKey(
   return keyOf(['form', formVersion, mode, level, digest]);
 }
 
+/** Likewise for a layer of a base image. */
+const baseVersion = 1;
+
+/**
+ * Returns the key of a layer of a base image in another form.
+ *
+ * @param diffId digest of its tar file: the same bytes may have several, by the type of the layer
+ */
+export function baseLayerKey(
+  digest: Digest,
+  diffId: Digest,
+  { mode, level }: { readonly mode: string; readonly level: number },
+): string {
+  return keyOf(['base', baseVersion, mode, level, digest, diffId]);
+}
+
 /** Returns the key of a layer of the given tar entries. */
 export function tarLayerKey(tar: Uint8Array): string {
   return keyOf(['tar', createHash('sha256').update(tar).digest('hex')]);

@@ -22,3 +22,4 @@ export {
   triggersIn,
 } from './image-config.ts';
 export { leaveOutLayers } from './leave-out-layers.ts';
+export { type ReplacingLayer, replaceLayers } from './replace-layers.ts';

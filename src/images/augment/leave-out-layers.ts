@@ -10,7 +10,7 @@ import {
 } from '../../oci/index.ts';
 
 /** An image for one platform. */
-interface PlatformImage {
+export interface PlatformImage {
   readonly manifest: Document;
   readonly config: Document;
 }

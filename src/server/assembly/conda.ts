@@ -2,6 +2,7 @@ import { createHmac } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import {
   createArchiveFetch,
+  createBaseForms,
   createBaseLibc,
   createBuilderChannels,
   createChannelAccess,
@@ -120,6 +121,7 @@ export function createConda(
     baseLibc: createBaseLibc(pathOf('conda/bases.json')),
     layers,
     reformLayers: createLayerForms({ content, kept }),
+    reformBaseLayer: createBaseForms({ kept, maxBytes: limits.maxUnpackedBytes }),
     keptWheels,
     keptSteps: createKeptSteps({
       content,

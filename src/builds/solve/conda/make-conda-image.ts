@@ -78,7 +78,7 @@ export function createMakeCondaImage(deps: MakeCondaImageDeps): MakeCondaImage {
     { step, signal }: Pick<Parameters<MakeCondaImage>[0], 'step' | 'signal'>,
   ): Promise<Pick<LayeredEnvironment, 'layers' | 'contents'>> => {
     if (!compression || compression.mode === 'zstd') return { layers, contents };
-    const { mode, level } = compression;
+    const { mode, level, force } = compression;
     const title = `Compress the layers${mode === 'gzip' ? '' : ` as ${mode}`}`;
     return step(title, async ({ write }) => {
       const formed = await deps.reformLayers(layers, { mode, level }, signal);
@@ -87,7 +87,7 @@ export function createMakeCondaImage(deps: MakeCondaImageDeps): MakeCondaImage {
       );
       const bytes = formed.reduce((sum, { gzipSize }) => sum + gzipSize, 0);
       write(`${formed.length} layers, ${sizeText(bytes)}\n`);
-      if (mode === 'estargz' && base && !isLazy(base)) write(notLazyText);
+      if (mode === 'estargz' && !force && base && !isLazy(base)) write(notLazyText);
       return {
         layers: formed,
         contents: contents.map(({ digest, keys }) => ({

@@ -20,10 +20,10 @@ import {
   partsOf,
   writeJson,
 } from '../../../oci/index.ts';
-import { drain } from '../../../storage/content/byte-source.ts';
-import type { ContentStore, LocalFile } from '../../../storage/content/index.ts';
+import type { ContentStore } from '../../../storage/content/index.ts';
 import type { Access, RegistryClient } from '../../../upstream/index.ts';
 import type { LayerCompression } from '../../plan/build-plan.ts';
+import { localLayer } from '../local-layer.ts';
 import { type ReceivedBlob, type ReceivedImage, receivedDocuments } from '../received-image.ts';
 import type { KnownLayers } from './dated-layers.ts';
 import { onDatingThread } from './dating-thread.ts';
@@ -95,21 +95,6 @@ interface Run extends RedateOptions, Pick<UndatedImage, 'received' | 'known'> {
 export function createRedateImage(deps: RedateDeps): RedateImage {
   const { content } = deps;
 
-  /** Provides a layer that the builder did not send, since the base image has the same, as a file. */
-  const fetchLayer = async (layer: Descriptor, { blobs, signal }: Run): Promise<LocalFile> => {
-    const local = (await blobs.isKept(layer)) ? await content.lease(layer.digest) : undefined;
-    if (local) return local;
-    const file = await content.scratch(layer.size);
-    try {
-      const body = await blobs.open(layer, signal);
-      await drain(body, bytes => file.write(bytes));
-    } catch (error) {
-      await file[Symbol.asyncDispose]();
-      throw error;
-    }
-    return file;
-  };
-
   const openLayer = async (
     layer: Descriptor,
     run: Run,
@@ -119,7 +104,8 @@ export function createRedateImage(deps: RedateDeps): RedateImage {
     const packing = packingOf(layer);
     const blob = run.received.blob(layer.digest);
     if (blob) return { ...blob, packing };
-    const { path } = files.use(await fetchLayer(layer, run));
+    // The builder did not send it, since the base image has the same.
+    const { path } = files.use(await localLayer(content, run.blobs, layer, run.signal));
     return { size, open: () => createReadStream(path), path, packing };
   };
 

@@ -22,11 +22,24 @@ const chunkBytes = memberBytes;
 const landmark = '.no.prefetch.landmark';
 const landmarkContent = Buffer.from([0xf]);
 const tocName = 'stargz.index.json';
+/** Files of the form itself. A layer that had it before may have them. */
+export const formFiles: readonly string[] = [tocName, landmark, '.prefetch.landmark'];
 const tocKinds = { file: 'reg', directory: 'dir', symlink: 'symlink', link: 'hardlink' } as const;
+
+/** An entry to write. */
+export interface EstargzEntry {
+  /** All that the tar file has of it before its content. */
+  readonly header: Uint8Array;
+  /** Its members in the table, as {@link membersOf} returns them; undefined for an entry that the table leaves out. */
+  readonly about: string | undefined;
+  /** For a file. */
+  readonly file?: { readonly name: string; readonly size: number } | undefined;
+}
 
 /** The file whose content is written. */
 interface OpenFile {
-  readonly entry: TarEntry;
+  readonly name: string;
+  readonly size: number;
   readonly digest: Hash;
   /** Members of its entry in the table before the chunks. */
   readonly about: string;
@@ -89,7 +102,6 @@ export class EstargzWriter implements TarVisitor, Disposable {
     }
     const link = textOfBytes(entry.link);
     const named = { ...entry, path: path.replace(/\/$/, ''), link };
-    this.#write(ustarHeader(named));
     const about = membersOf({
       name: path,
       type,
@@ -98,10 +110,18 @@ export class EstargzWriter implements TarVisitor, Disposable {
       linkName: link,
       mode: entry.mode,
     });
-    if (kind !== 'file') this.#note(about);
-    else if (size === 0) this.#note(`${about},"digest":"${emptyDigest}"`);
-    else this.#file = { entry, digest: createHash('sha256'), about, left: size, chunks: [] };
+    const file = kind === 'file' ? { name: path, size } : undefined;
+    this.begin({ header: ustarHeader(named), about, file });
     return size > 0;
+  }
+
+  /** Begins an entry of any kind. The content of a file follows, with its padding. */
+  begin({ header, about, file }: EstargzEntry): void {
+    this.#write(header);
+    if (about === undefined) return;
+    if (!file) this.#note(about);
+    else if (file.size === 0) this.#note(`${about},"digest":"${emptyDigest}"`);
+    else this.#file = { ...file, digest: createHash('sha256'), about, left: file.size, chunks: [] };
   }
 
   content(bytes: Buffer): void {
@@ -150,7 +170,7 @@ export class EstargzWriter implements TarVisitor, Disposable {
     chunk.hash.update(piece);
     chunk.bytes += size;
     file.left -= size;
-    if (file.entry.size > chunkBytes) file.digest.update(piece);
+    if (file.size > chunkBytes) file.digest.update(piece);
     this.#write(piece);
     if (chunk.bytes === chunkBytes || file.left === 0) {
       chunk.digest = `sha256:${chunk.hash.digest('hex')}`;
@@ -159,7 +179,7 @@ export class EstargzWriter implements TarVisitor, Disposable {
     return size;
   }
 
-  #noteFile({ about, entry, digest, chunks }: OpenFile): void {
+  #noteFile({ about, name, digest, chunks }: OpenFile): void {
     this.#file = undefined;
     const [first, ...others] = chunks as [Chunk, ...Chunk[]];
     const whole = others.length === 0 ? first.digest : `sha256:${digest.digest('hex')}`;
@@ -170,7 +190,7 @@ export class EstargzWriter implements TarVisitor, Disposable {
     );
     for (const [at, one] of others.entries()) {
       const chunk = {
-        name: textOfBytes(entry.path),
+        name,
         type: 'chunk',
         offset: one.offset,
         chunkOffset: (at + 1) * chunkBytes,
@@ -199,14 +219,14 @@ export class EstargzWriter implements TarVisitor, Disposable {
 const emptyDigest = `sha256:${createHash('sha256').digest('hex')}`;
 
 /** Returns members of a JSON object, without those that Go leaves out: 0 and the empty text. All of it is ASCII. */
-function membersOf(members: Readonly<Record<string, string | number>>): string {
+export function membersOf(members: Readonly<Record<string, string | number>>): string {
   return Object.entries(members)
     .filter(([, value]) => value !== 0 && value !== '')
     .map(([name, value]) => `"${name}":${asciiJson(value)}`)
     .join(',');
 }
 
-function asciiJson(value: string | number): string {
+export function asciiJson(value: string | number): string {
   return JSON.stringify(value).replace(
     /[\u007f-\uffff]/g,
     unit => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
@@ -215,7 +235,7 @@ function asciiJson(value: string | number): string {
 
 const msPerSecond = 1000;
 
-function timeOf({ mtime }: Pick<TarEntry, 'mtime'>): string {
+export function timeOf({ mtime }: Pick<TarEntry, 'mtime'>): string {
   return mtime === 0 ? '' : new Date(mtime * msPerSecond).toISOString().replace('.000Z', 'Z');
 }
 

@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto';
 import { TarReader } from '../../../archives/index.ts';
 import type { Digest } from '../../../oci/digest.ts';
-import { createGzipWriter, mostMemberBytes, readMembers } from '../gzip/gzip-members.ts';
+import { createGzipWriter, readMembers } from '../gzip/gzip-members.ts';
 import type { FormOrder, MadeLayer } from '../making/layer-threads.ts';
 import type { PutPiece } from '../making/piece-ring.ts';
 import { EstargzWriter } from './estargz-writer.ts';
+import { PieceBuffer } from './piece-buffer.ts';
 
 /** What is kept about a layer in the eStargz form. */
 export interface EstargzFacts {
@@ -43,26 +44,4 @@ function asGzip({ layer, level }: FormOrder, put: PutPiece): MadeLayer {
     gzip.end();
   }
   return { tarDigest: `sha256:${hash.digest('hex')}` as Digest, tarBytes };
-}
-
-/** Gathers short pieces: each file is one, and the main thread would take 100,000 of them one by one. */
-class PieceBuffer {
-  readonly #bytes = Buffer.allocUnsafeSlow(mostMemberBytes);
-  readonly #put: PutPiece;
-  #size = 0;
-
-  constructor(put: PutPiece) {
-    this.#put = put;
-  }
-
-  add(piece: Uint8Array): void {
-    if (this.#size + piece.length > this.#bytes.length) this.flush();
-    this.#bytes.set(piece, this.#size);
-    this.#size += piece.length;
-  }
-
-  flush(): void {
-    if (this.#size > 0) this.#put(this.#bytes.subarray(0, this.#size));
-    this.#size = 0;
-  }
 }

@@ -30,10 +30,10 @@ export interface LayerThreads<O extends AnyOrder = LayerOrder> {
 }
 
 /** Work for a thread that makes layers. */
-export type LayerOrder = PackageOrder | SharedOrder | TarOrder | FormOrder;
+export type LayerOrder = PackageOrder | SharedOrder | TarOrder | FormOrder | BaseOrder;
 
 /** What {@link LayerThreads} can be made for. */
-export type AnyOrder = InstallOrder | SharedOrder | TarOrder | FormOrder;
+export type AnyOrder = InstallOrder | SharedOrder | TarOrder | FormOrder | BaseOrder;
 
 /** Installs a package of any kind and packs its files. */
 export interface InstallOrder {
@@ -77,6 +77,17 @@ export interface FormOrder {
   readonly mode: 'gzip' | 'estargz';
   /** 0 to 9 */
   readonly level: number;
+}
+
+/** Writes a layer of a base image in another form. Its digest was verified. */
+export interface BaseOrder extends Omit<FormOrder, 'kind'> {
+  readonly kind: 'base';
+  /** True for one whose type says that it is not compressed. */
+  readonly isPlain: boolean;
+  /** Digest of its tar file. */
+  readonly diffId: Digest;
+  /** The most that its tar file may have. */
+  readonly maxBytes: number;
 }
 
 /** Packs tar entries. */
@@ -306,6 +317,7 @@ function lostThread(cause: unknown, order: AnyOrder): unknown {
   const isOutOfMemory =
     cause instanceof Error && 'code' in cause && cause.code === 'ERR_WORKER_OUT_OF_MEMORY';
   if (isOutOfMemory) {
+    if (order.kind === 'base') return tooLargeBase(cause);
     const name = 'subject' in order ? order.subject.package.fileName : 'A group of packages';
     return new Fault(
       'bad-request',
@@ -314,4 +326,11 @@ function lostThread(cause: unknown, order: AnyOrder): unknown {
     );
   }
   return new Error('the thread that makes layers ended', { cause });
+}
+
+function tooLargeBase(cause: unknown): Fault {
+  return new Fault('bad-request', `needs more than ${heapMb} MiB of memory`, {
+    phase: 'build',
+    cause,
+  });
 }

@@ -1,4 +1,5 @@
 import '../../../foundation/gated-zlib.ts';
+import { reformBase } from '../forms/reform-base.ts';
 import { reformLayer } from '../forms/reform-layer.ts';
 import { LayerOutput } from './layer-output.ts';
 import type { LayerOrder } from './layer-threads.ts';
@@ -13,6 +14,8 @@ serveLayers<LayerOrder>(async (order, put, written) => {
       return joinLayers(order.layers, put);
     case 'form':
       return reformLayer(order, put);
+    case 'base':
+      return reformBase(order, put);
     case 'tar': {
       using output = new LayerOutput(put);
       output.write(order.tar);

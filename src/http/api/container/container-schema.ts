@@ -297,7 +297,7 @@ export const containerRequestSchema = z
           '0 to 9 for gzip and estargz, 0 to 22 for zstd. Default for layers of packages: 5. For Singularity images: 1 to 9 for gzip (default: 6), 1 to 22 for zstd (9)',
         ),
         force: optional(z.boolean()).describe(
-          'Compress the layers of base images again, too. Default: only for estargz of a builder. Images of packages that Sluice makes itself keep the layers of their base',
+          'Compress the layers of base images again, too. Default: only for estargz',
         ),
       } satisfies SchemaOf<SubmittedCompression>),
     ).describe(

@@ -32,6 +32,14 @@ type node struct {
 	Links  int    `json:"links"`
 	Sha256 string `json:"sha256,omitempty"`
 	Chunks int    `json:"chunks,omitempty"`
+	Uid    int    `json:"uid,omitempty"`
+	Gid    int    `json:"gid,omitempty"`
+	User   string `json:"user,omitempty"`
+	Group  string `json:"group,omitempty"`
+	Major  int    `json:"major,omitempty"`
+	Minor  int    `json:"minor,omitempty"`
+
+	Xattrs map[string][]byte `json:"xattrs,omitempty"`
 }
 
 func main() {
@@ -65,6 +73,8 @@ func verify(file, tocDigest string) error {
 		n := node{
 			Path: name, Type: entry.Type, Mode: entry.Mode, Size: entry.Size,
 			Time: entry.ModTime().Unix(), Link: entry.LinkName, Links: entry.NumLink,
+			Uid: entry.UID, Gid: entry.GID, User: entry.Uname, Group: entry.Gname,
+			Major: entry.DevMajor, Minor: entry.DevMinor, Xattrs: entry.Xattrs,
 		}
 		if entry.Type == "reg" {
 			sum := sha256.New()

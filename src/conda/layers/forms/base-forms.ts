@@ -1,0 +1,100 @@
+import { usualLevel } from '../../../archives/deflate/deflate.ts';
+import { Fault } from '../../../foundation/fault.ts';
+import { Semaphore } from '../../../foundation/semaphore.ts';
+import { SingleFlight } from '../../../foundation/single-flight.ts';
+import { estargzAnnotations } from '../../../images/augment/index.ts';
+import type { Digest } from '../../../oci/digest.ts';
+import type { LocalFile } from '../../../storage/content/index.ts';
+import type { PackageLayerRow } from '../../../storage/rows/index.ts';
+import type { KeptLayers } from '../kept-layers.ts';
+import { baseLayerKey } from '../layer-key.ts';
+import type { LayerForm } from './layer-forms.ts';
+import type { EstargzFacts } from './reform-layer.ts';
+
+/** A layer of a base image. The caller has proved a right to it, and that it unpacks to its diff ID. */
+export interface BaseLayer {
+  readonly digest: Digest;
+  readonly size: number;
+  /** Digest of its tar file. */
+  readonly diffId: Digest;
+  /** True for one whose type says that it is not compressed. */
+  readonly isPlain: boolean;
+  /** Its bytes, until the file is disposed of. */
+  readonly open: (signal: AbortSignal) => Promise<LocalFile>;
+}
+
+/** A layer in gzip. */
+export interface ReformedLayer {
+  readonly digest: Digest;
+  readonly size: number;
+  readonly diffId: Digest;
+  /** For lazy clients. */
+  readonly annotations?: Readonly<Record<string, string>> | undefined;
+}
+
+interface BaseCaller {
+  readonly signal: AbortSignal;
+  /** True for a caller without a login: users go first. */
+  readonly isLow: boolean;
+}
+
+/**
+ * Returns a layer of a base image in another form, made once for all images that have it. Throws a {@link Fault} that continues a
+ * sentence about the layer.
+ */
+export type ReformBaseLayer = (
+  layer: BaseLayer,
+  form: LayerForm,
+  caller: BaseCaller,
+) => Promise<ReformedLayer>;
+
+export interface BaseFormsDeps {
+  readonly kept: Pick<KeptLayers, 'use' | 'make'>;
+  /** Bytes of the tar file of one layer. */
+  readonly maxBytes: number;
+}
+
+// Of the threads that make layers of packages, a large layer occupies one for minutes.
+const atOnce = 1;
+const mostWaiting = 200;
+
+export function createBaseForms({ kept, maxBytes }: BaseFormsDeps): ReformBaseLayer {
+  // Each caller may read the layer with other rights than the one whose work failed.
+  const making = new SingleFlight<PackageLayerRow>({ sharesFailure: false });
+  const turns = new Semaphore({
+    limit: atOnce,
+    low: { limit: 1, passedBy: 1 },
+    mostWaiting,
+    refusal: tooBusy,
+  });
+
+  return async (layer, { mode, level = usualLevel }, { signal, isLow }) => {
+    const { digest, diffId, size, isPlain } = layer;
+    const form = { mode, level };
+    const key = baseLayerKey(digest, diffId, form);
+    const make = (stop: AbortSignal) =>
+      turns.run(
+        async () => {
+          await using file = await layer.open(stop);
+          const from = { path: file.path, size };
+          const order = { kind: 'base', layer: from, isPlain, diffId, maxBytes, ...form } as const;
+          return kept.make(key, order, stop);
+        },
+        { signal: stop, isLow },
+      );
+    const row = (await kept.use(key)) ?? (await making.run(make, { key, signal }));
+    const annotations =
+      mode === 'estargz'
+        ? estargzAnnotations(JSON.parse(row.facts ?? '{}') as EstargzFacts)
+        : undefined;
+    return { digest: row.digest, size: row.size, diffId: row.tarDigest, annotations };
+  };
+}
+
+function tooBusy(): Fault {
+  return new Fault('unavailable', 'waits for too many layers of other images: try again later', {
+    phase: 'limit',
+    limit: 'layers of base images compressed at once',
+    retryAfterSeconds: 60,
+  });
+}
