@@ -34,7 +34,8 @@ export async function runRotateKey(values: Values): Promise<number> {
       using _lock = await lockData(config.data, () =>
         console.error('A server uses the data directory. Stop it to change the key'),
       );
-      return rotate(keyDirectory(config), rows, isRemoval);
+      // The lock is held until it ends.
+      return await rotate(keyDirectory(config), rows, isRemoval);
     },
     { isAlone: true },
   );
