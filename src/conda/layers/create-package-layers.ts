@@ -348,7 +348,8 @@ function createJoiner(
       if (!file) throw goneMeanwhile();
       files.push({ path: leases.use(file).path, size });
     }
-    return kept.make(key, { kind: 'shared', layers: files }, signal);
+    // Not before it ends: copies from an object store would go.
+    return await kept.make(key, { kind: 'shared', layers: files }, signal);
   };
 
   return async (layers, signal) => {

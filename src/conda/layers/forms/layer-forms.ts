@@ -41,7 +41,12 @@ export function createLayerForms({ content, kept }: LayerFormsDeps): ReformLayer
   ): Promise<PackageLayerRow> => {
     await using file = await content.lease(gzipDigest);
     if (!file) throw goneMeanwhile();
-    return kept.make(key, { kind: 'form', layer: { path: file.path, size }, ...form }, signal);
+    // Not before it ends: a copy from an object store would go.
+    return await kept.make(
+      key,
+      { kind: 'form', layer: { path: file.path, size }, ...form },
+      signal,
+    );
   };
 
   return async (layers, { mode, level = usualLevel }, signal) => {
