@@ -225,15 +225,16 @@ export function createSolve(deps: SolveDeps): Solve {
 
   /** Returns the base image with its layers compressed again; undefined where nobody requested that. */
   const compressedBase = async (
-    { signal, isTrusted }: BuildRun,
+    { signal, isTrusted, owner }: BuildRun,
     { layers, native }: NativeOrigin,
     base: { readonly source: Access; readonly root: Document },
     step: RunStep,
   ): Promise<MadeOf | undefined> => {
     if (!layers?.force) return undefined;
     const { baseImage: name } = native.options;
+    const payer = isTrusted ? undefined : owner;
     return step('Compress the layers of the base image', ({ write }) =>
-      deps.compressBase({ ...base, name }, layers, { signal, isTrusted, write }),
+      deps.compressBase({ ...base, name }, layers, { signal, payer, write }),
     );
   };
 

@@ -18,12 +18,14 @@ export interface KeptLayers<O extends AnyOrder = LayerOrder> {
    * Makes a layer and keeps it. It becomes visible only when it is complete.
    *
    * @param written shared memory that receives how far the layer of a package is, as in `PackageProgress`
+   * @param room what the layer may take of the disk. Default: all that is there
    */
   make(
     key: string,
     order: O,
     signal: AbortSignal,
     written?: Float64Array,
+    room?: LayerRoom,
   ): Promise<PackageLayerRow>;
   /** Returns the paths of a package, as a `PathPacker` has packed them. */
   paths(key: string): Promise<Buffer | undefined>;
@@ -31,6 +33,14 @@ export interface KeptLayers<O extends AnyOrder = LayerOrder> {
   alias(key: string, other: string): Promise<void>;
   /** Counts content as used; false when it is not here. */
   claim(digest: Digest): Promise<boolean>;
+}
+
+/** The part of the disk that a caller may fill. */
+interface LayerRoom {
+  /** Throws a {@link Fault} when there is no room for more bytes. */
+  grow(bytes: number): Promise<void>;
+  /** Notes that the content is here now, and was not before. */
+  keep(digest: Digest): Promise<void>;
 }
 
 export interface KeptLayersDeps<O extends AnyOrder = LayerOrder> {
@@ -64,14 +74,20 @@ export function createKeptLayers<O extends AnyOrder = LayerOrder>({
       return row !== undefined && (await content.size(row.digest)) !== undefined;
     },
 
-    async make(key, order, signal, written) {
+    async make(key, order, signal, written, room) {
       const file = await content.ingest();
+      const take = async (piece: Uint8Array) => {
+        await room?.grow(piece.length);
+        await file.write(piece);
+      };
       try {
-        const made = await threads.run(order, piece => file.write(piece), signal, written);
+        const made = await threads.run(order, take, signal, written);
         const { size } = file;
+        const isNew = room !== undefined && (await content.size(file.digest())) === undefined;
         await cachedBlobs.adopt(file.digest());
         const digest = await file.commit();
         if (!(await content.claim(digest))) throw removedMeanwhile();
+        if (isNew) await room.keep(digest);
         const layer = rowOf(digest, size, made);
         await rows.enter({ key, ...layer, paths: bufferOf(made.about?.paths), at: Date.now() });
         return layer;

@@ -35,6 +35,7 @@ import {
   createWheelThreads,
   hostsOfIndexes,
 } from '../../pypi/index.ts';
+import type { AnonymousShare } from '../../storage/rows/index.ts';
 import { createTransport, withoutReach } from '../../upstream/index.ts';
 import { configuredChannels, configuredIndexes } from '../config/read/index.ts';
 import type { RegistryAccess } from './registry-clients.ts';
@@ -121,7 +122,8 @@ export function createConda(
     baseLibc: createBaseLibc(pathOf('conda/bases.json')),
     layers,
     reformLayers: createLayerForms({ content, kept }),
-    reformBaseLayer: createBaseForms({ kept, maxBytes: limits.maxUnpackedBytes }),
+    baseForms: (share: AnonymousShare) =>
+      createBaseForms({ kept, share, maxBytes: limits.maxUnpackedBytes }),
     keptWheels,
     keptSteps: createKeptSteps({
       content,

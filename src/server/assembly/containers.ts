@@ -157,7 +157,7 @@ export function createContainers(
     verify: createVerifyBases(deps, state, registries, blobParts),
     offer: servedBases.offer,
     findServedBase,
-    conda,
+    conda: { ...conda, reformBaseLayer: conda.baseForms(share) },
     makeImage,
     tokens: hosted.tokens,
     fetchToken: registries.fetchToken,

@@ -172,7 +172,10 @@ test('an eStargz layer of a distribution has all headers of it byte by byte, and
   const tar = gunzipSync(layer.bytes);
   assert.equal(digestOf(tar), layer.tarDigest);
   assert.equal(tar.length, layer.tarBytes);
-  assert.deepEqual(partsOf(tar), partsOf(distribution));
+  // Between the landmark and the table.
+  const { length: end } = tarEnd;
+  const passed = tar.subarray(1024, 1024 + distribution.length - end);
+  assert.ok(passed.equals(distribution.subarray(0, -end)));
   assert.deepEqual(listed(tar), listed(distribution));
   const nodes = new Map(
     (await verifyEstargz(layer.bytes, tocOf(layer))).map(node => [node.path, node]),

@@ -56,7 +56,7 @@ export async function layersOf(
   });
   const log: string[] = [];
   return {
-    ...{ directory, rows, content, layers, fetchArchive, log },
+    ...{ directory, rows, content, kept, layers, fetchArchive, log },
     reform: createLayerForms({ content, kept }),
     /** Makes the layers of packages. */
     make(packages: readonly CondaPackage[], signal = new AbortController().signal) {

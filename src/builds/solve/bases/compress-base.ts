@@ -38,7 +38,8 @@ interface BaseToCompress {
 /** Who waits for it. */
 interface CompressRun {
   readonly signal: AbortSignal;
-  readonly isTrusted: boolean;
+  /** The network whose share the layers count towards; undefined for a user. */
+  readonly payer: string | undefined;
   readonly write: (text: string) => void;
 }
 
@@ -69,7 +70,7 @@ export function createCompressBase(deps: CompressBaseDeps): CompressBase {
     { source }: BaseToCompress,
     { manifest, layers, diffIds }: ImageLayers,
     form: LayerForm,
-    { signal, isTrusted, write }: CompressRun,
+    { signal, payer, write }: CompressRun,
   ): Promise<ReadonlyMap<number, ReplacingLayer>> => {
     const chosen = layers.flatMap((layer, at) =>
       form.mode === 'estargz' && estargzAnnotationsIn(layer.annotations) ? [] : [at],
@@ -89,9 +90,8 @@ export function createCompressBase(deps: CompressBaseDeps): CompressBase {
         ...{ digest, size, diffId: diffIds[at] as Digest, isPlain: isPlain(layer) },
         open: (stop: AbortSignal) => localLayer(content, blobs, layer, stop),
       };
-      const caller = { signal, isLow: !isTrusted };
       const called = `layer ${at + 1} (${digest})`;
-      const now = await deps.reformBaseLayer(one, form, caller).catch(error => {
+      const now = await deps.reformBaseLayer(one, form, { signal, payer }).catch(error => {
         throw error instanceof Fault ? error.retold(`${called} ${error.message}`) : error;
       });
       write(`${digest} (${sizeText(size)}): ${now.digest} (${sizeText(now.size)})\n`);

@@ -5,7 +5,7 @@ import { SingleFlight } from '../../../foundation/single-flight.ts';
 import { estargzAnnotations } from '../../../images/augment/index.ts';
 import type { Digest } from '../../../oci/digest.ts';
 import type { LocalFile } from '../../../storage/content/index.ts';
-import type { PackageLayerRow } from '../../../storage/rows/index.ts';
+import type { AnonymousShare, PackageLayerRow } from '../../../storage/rows/index.ts';
 import type { KeptLayers } from '../kept-layers.ts';
 import { baseLayerKey } from '../layer-key.ts';
 import type { LayerForm } from './layer-forms.ts';
@@ -34,8 +34,8 @@ export interface ReformedLayer {
 
 interface BaseCaller {
   readonly signal: AbortSignal;
-  /** True for a caller without a login: users go first. */
-  readonly isLow: boolean;
+  /** The network whose share the layer counts towards; undefined for a user. Users go first. */
+  readonly payer: string | undefined;
 }
 
 /**
@@ -50,6 +50,7 @@ export type ReformBaseLayer = (
 
 export interface BaseFormsDeps {
   readonly kept: Pick<KeptLayers, 'use' | 'make'>;
+  readonly share: Pick<AnonymousShare, 'take'>;
   /** Bytes of the tar file of one layer. */
   readonly maxBytes: number;
 }
@@ -58,7 +59,7 @@ export interface BaseFormsDeps {
 const atOnce = 1;
 const mostWaiting = 200;
 
-export function createBaseForms({ kept, maxBytes }: BaseFormsDeps): ReformBaseLayer {
+export function createBaseForms({ kept, share, maxBytes }: BaseFormsDeps): ReformBaseLayer {
   // Each caller may read the layer with other rights than the one whose work failed.
   const making = new SingleFlight<PackageLayerRow>({ sharesFailure: false });
   const turns = new Semaphore({
@@ -68,19 +69,21 @@ export function createBaseForms({ kept, maxBytes }: BaseFormsDeps): ReformBaseLa
     refusal: tooBusy,
   });
 
-  return async (layer, { mode, level = usualLevel }, { signal, isLow }) => {
+  return async (layer, { mode, level = usualLevel }, { signal, payer }) => {
     const { digest, diffId, size, isPlain } = layer;
     const form = { mode, level };
     const key = baseLayerKey(digest, diffId, form);
     const make = (stop: AbortSignal) =>
       turns.run(
         async () => {
+          using room = await share.take(payer);
           await using file = await layer.open(stop);
           const from = { path: file.path, size };
           const order = { kind: 'base', layer: from, isPlain, diffId, maxBytes, ...form } as const;
-          return kept.make(key, order, stop);
+          // Not before it ends: the file would go.
+          return await kept.make(key, order, stop, undefined, room);
         },
-        { signal: stop, isLow },
+        { signal: stop, isLow: payer !== undefined },
       );
     const row = (await kept.use(key)) ?? (await making.run(make, { key, signal }));
     const annotations =

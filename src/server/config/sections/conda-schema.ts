@@ -120,7 +120,11 @@ export const conda = z.strictObject({
       maxArchiveBytes: size
         .prefault('4 GiB')
         .describe('Maximum size of the archive of one package'),
-      maxUnpackedBytes: size.prefault('16 GiB').describe('Maximum size of one package, unpacked'),
+      maxUnpackedBytes: size
+        .prefault('16 GiB')
+        .describe(
+          'Maximum size of one package, unpacked, and of one layer of a base image that is compressed again',
+        ),
       maxFiles: count
         .min(1)
         .default(75_000)
