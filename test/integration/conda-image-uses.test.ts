@@ -218,7 +218,7 @@ suite('uses of Conda images', () => {
   });
 
   test('its name is known without a server', async () => {
-    const form = ['--compression', 'estargz:9'];
+    const form = ['--compression', 'estargz:5'];
     const words = ['--conda', 'one', '--conda', 'two', '--base-image', baseImage, ...form];
     const environment = { SLUICE_SERVER: sluice.url };
     const named = await sluiceCommand(['name', ...words], environment);
