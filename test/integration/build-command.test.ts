@@ -341,6 +341,7 @@ suite('sluice build', { concurrency: 2 }, () => {
       [[place, '--build-context', 'A B=docker-image://x'], /namedContexts\.A B/],
       [[place, '--build-arg', 'A B=1'], /--build-arg A B=1: expected NAME=VALUE/],
       [[place, '--compression', 'xz'], /--compression xz: expected gzip, zstd/],
+      [[place, '--keep-base-layers'], /--keep-base-layers requires --compression/],
       [
         [place, '--compression', 'zstd:23'],
         /'buildCompression.level': can be a whole number from 0 to 22/,

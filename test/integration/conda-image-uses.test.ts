@@ -226,5 +226,7 @@ suite('uses of Conda images', () => {
     const { containerImage } = JSON.parse(assertSuccess(built));
     assert.equal(assertSuccess(named).trim(), containerImage);
     assert.match(containerImage, /\/builds:one_two--[0-9a-f]{32}$/);
+    const kept = await sluiceCommand(['name', ...words, '--keep-base-layers'], environment);
+    assert.notEqual(assertSuccess(kept).trim(), containerImage);
   });
 });

@@ -123,6 +123,11 @@ export const sourceOptions: Readonly<Record<string, Option>> = {
     description:
       'Compression of the layers that a build makes, or of a Singularity image. For the latter, zstd:9 takes half the time of gzip:6. Default: gzip',
   },
+  'keep-base-layers': {
+    type: 'boolean',
+    description:
+      'Keep the layers of base images as they are. Without it, --compression estargz compresses them again',
+  },
   platform: {
     type: 'string',
     value: 'OS/ARCH',
@@ -204,7 +209,7 @@ export async function buildRequestOf(
     buildContext: isUrl ? { location: context } : directory && (await packContext(directory)),
     ...(Object.keys(namedContexts).length > 0 ? { namedContexts } : {}),
     ...(Object.keys(buildArgs).length > 0 ? { buildArgs } : {}),
-    ...compressionOf(text(values, 'compression')),
+    ...compressionOf(text(values, 'compression'), values['keep-base-layers'] === true),
     ...(await recipeOptionsOf(values)),
     ...(values['no-test'] === true ? { noTest: true } : {}),
     ...freezeOf(values),
@@ -313,7 +318,13 @@ function buildArgsOf(given: readonly string[]): Record<string, string> {
   );
 }
 
-function compressionOf(given: string | undefined): Pick<Submission, 'buildCompression'> {
+function compressionOf(
+  given: string | undefined,
+  keepsBase: boolean,
+): Pick<Submission, 'buildCompression'> {
+  if (given === undefined && keepsBase) {
+    throw new CommandError('--keep-base-layers requires --compression', 2);
+  }
   if (given === undefined) return {};
   const [, mode, level] = /^(gzip|zstd|estargz)(?::(\d+))?$/.exec(given) ?? [];
   if (mode === undefined) {
@@ -322,7 +333,13 @@ function compressionOf(given: string | undefined): Pick<Submission, 'buildCompre
       2,
     );
   }
-  return { buildCompression: { mode, ...(level === undefined ? {} : { level: Number(level) }) } };
+  return {
+    buildCompression: {
+      mode,
+      ...(level === undefined ? {} : { level: Number(level) }),
+      ...(keepsBase ? { force: false } : {}),
+    },
+  };
 }
 
 async function configOf(path: string | undefined): Promise<Submission['containerConfig']> {
