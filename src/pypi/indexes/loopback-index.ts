@@ -52,6 +52,8 @@ export interface PublishedFile {
 export interface OpenedIndex extends Disposable {
   /** Address for the solver. */
   readonly url: string;
+  /** Base URLs of indexes in the order in which they are asked. */
+  readonly indexes: readonly string[];
   /** Returns the file at an address of a page that the solver has got; undefined for other addresses. */
   fileAt(url: string): PublishedFile | undefined;
   /** Returns the index that had a project; undefined for a project that the solver did not ask for, or none has. */
@@ -307,6 +309,7 @@ export function createLoopbackIndex(deps: {
       const base = `http://127.0.0.1:${port}/${secret}/`;
       return {
         url: `${base}simple/`,
+        indexes,
         failed,
         fileAt: address => (address.startsWith(base) ? fileAt(session, address) : undefined),
         wheelsOf: project => session.unbuiltPages.get(project)?.wheels ?? [],

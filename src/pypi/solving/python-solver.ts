@@ -19,6 +19,7 @@ import {
 } from '../requirements/requirement.ts';
 import { type BuiltWheel, projectName, type WheelFile } from '../wheel-file.ts';
 import { installedProjects } from './installed-projects.ts';
+import { placesNote } from './places-note.ts';
 import { type LockedProject, readPylock } from './pylock.ts';
 import { answeringPython, fitOfWheel, type PythonTarget } from './python-target.ts';
 import { runUv } from './run-uv.ts';
@@ -362,7 +363,7 @@ const addressed = /Package `([A-Za-z0-9._-]{1,200})` was included as a URL depen
 
 interface Looked {
   readonly installed: ReadonlyMap<string, string>;
-  readonly opened: Pick<OpenedIndex, 'indexOf' | 'hasStandIns'>;
+  readonly opened: Pick<OpenedIndex, 'indexOf' | 'indexes' | 'hasStandIns'>;
   readonly indexes: readonly string[];
   readonly target: PythonTarget;
 }
@@ -390,7 +391,7 @@ function unsolved(problem: string, { installed, opened, indexes, target }: Looke
       ? ''
       : ` These packages are from Conda: ${ofConda}. Ask Conda for versions that fit, or pip for other ones.`;
   const refusal = new NoPythonSolution(
-    `The Python packages have no solution. ${problem.replace(noSolution, '')}${note}${placesNote(words, { opened, indexes })}`.trim(),
+    `The Python packages have no solution. ${problem.replace(noSolution, '')}${note}${placesNote(problem, { opened, indexes })}`.trim(),
     olderPythonIn(problem, minorOf(target)),
   );
   // The versions that would do may have source distributions alone.
@@ -403,22 +404,3 @@ function unsolved(problem: string, { installed, opened, indexes, target }: Looke
     refusal,
   );
 }
-
-/** Says which names another index than the last one has answered for: pip would have compared the versions of all. */
-function placesNote(
-  words: ReadonlySet<string>,
-  { opened, indexes }: { opened: Pick<OpenedIndex, 'indexOf'>; indexes: readonly string[] },
-): string {
-  if (indexes.length < 2) return '';
-  const found = new Set(
-    [...words].flatMap(name => {
-      const index = opened.indexOf(name);
-      return index === undefined ? [] : [`${name} at ${index}`];
-    }),
-  );
-  if (found.size === 0) return '';
-  const list = [...found].sort().slice(0, mostPlaces).join(', ');
-  return ` The first index that has a name is the only one for it: ${list}. Leave out that index, or name versions that it has.`;
-}
-
-const mostPlaces = 10;

@@ -132,6 +132,9 @@ async function readStart(path: string): Promise<string> {
 /** An absolute path: of this server, or of the Python that is none. */
 const placeHere = /(^|[\s'"`(])\/[^\s'"`)]+/g;
 
+/** What is left of the address of the index. */
+const nowhere = ' at ``';
+
 const login = /\/\/[^@/\s]{1,300}@/g;
 
 /** Returns the words of uv without logins, and without addresses and paths of this server. */
@@ -143,6 +146,7 @@ function withoutPlaces(output: string, { index, directory, program }: UvOrder): 
     .replaceAll(program, 'uv')
     .replace(placeHere, '$1')
     .replace(login, '//')
+    .replaceAll(nowhere, '')
     .replace(/^error: /, '')
     .split('\n')
     .map(line => line.trim().replace(/^cause: /, ''))

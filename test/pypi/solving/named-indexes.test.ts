@@ -54,8 +54,32 @@ test('an index that only the request names reaches no closed address, and takes 
     );
   assert.equal((await solve(['lib']))[0]?.version, '1.0');
   assert.match(lines.join('\n'), /answers only for names that the indexes of the configuration/);
+  await assert.rejects(solve(['lib==9.0']), {
+    message: new RegExp(
+      `lib at https://pypi\\.org/simple\\. Those that the operator has listed in 'pypi' come first: .*list ${theirs.url}, too\\.$`,
+    ),
+  });
   await assert.rejects(solve(['evil']), { kind: 'bad-request' });
   assert.deepEqual(theirs.requests, []);
+});
+
+test('a local version that is not at the public index is said to be at another one', async t => {
+  const main = await startIndex(t, listing({ torch: { versions: { '2.1.0': [] } } }));
+  const { solver, request, solve } = await solverFor(t, [
+    indexAt(main.url, publicIndex),
+    indexAt(main.url, extraIndex),
+  ]);
+  await assert.rejects(solve(['torch==2.1.0+cu118']), {
+    message:
+      /The public index has no versions with '\+': add .* \(for PyTorch '--extra-index-url https:\/\/download\.pytorch\.org\/whl\/cu118'\), or ask for torch==2\.1\.0\.$/,
+  });
+  await assert.rejects(solve(['torch==2.1.0+local.1']), {
+    message: /with '--extra-index-url', or ask for torch==2\.1\.0\.$/,
+  });
+  const own = { ...request(['torch==2.1.0+cu118']), indexes: [{ ...extra, isExtra: false }] };
+  await assert.rejects(solver.solve(own, { log() {}, signal: t.signal }), {
+    message: /^(?!.*public index)/,
+  });
 });
 
 test('a project is not taken for one of Conda because of its name', async t => {

@@ -64,12 +64,13 @@ test('the words of uv have no paths of this server', async t => {
   const { solve, directory } = await withProgram(
     t,
     () =>
-      'echo "error: cannot read $0 in $PWD/x, (/opt/conda/lib) and /var/lib/sluice/x: no" >&2; exit 2',
+      'echo "error: cannot read $0 in $PWD/x, (/opt/conda/lib) and /var/lib/sluice/x: no. The index at \\`$UV_DEFAULT_INDEX\\` says so" >&2; exit 2',
   );
   await assert.rejects(solve(['lib']), (error: UvFailed) => {
     assert.match(error.words, /^cannot read uv in/);
     assert.doesNotMatch(error.words, /\/(?:opt|var|tmp)/);
     assert.ok(!error.words.includes(directory));
+    assert.match(error.words, /no\. The index says so$/);
     return true;
   });
 });
