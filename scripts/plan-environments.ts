@@ -90,7 +90,7 @@ async function plan(text: string): Promise<Omit<Planned, 'file'>> {
 function withoutConda(text: string): string {
   const document = parse(text) as { dependencies?: unknown[] };
   const dependencies = (document.dependencies ?? []).filter(
-    one => typeof one !== 'string' || /^(?:\S+::)?python(?:$|[^\w-])/.test(one),
+    one => typeof one !== 'string' || /^(?:\S+::)?python(?:$|[^\w.-])/.test(one),
   );
   return stringify({ ...document, dependencies });
 }

@@ -12,6 +12,8 @@ export interface PythonRequirement {
   readonly marker?: string | undefined;
   /** SHA-256 of the files that may be installed; absent for any file. */
   readonly hashes?: readonly string[] | undefined;
+  /** An option behind it that pip ignores there. */
+  readonly ignored?: string | undefined;
 }
 
 /** An index that a request names, by `--index-url` or `--extra-index-url`. */
@@ -93,8 +95,9 @@ export function readPipLine(text: string): PipLine {
   const isMarker = markerGrammar.test(marker) && !marker.includes('--');
   const isWhole = versions !== undefined && (semicolon < 0 || isMarker);
   if (!isPlain || !isWhole) {
+    const ignoring = hashes.length === 0 ? withoutIndex(line) : undefined;
+    if (ignoring !== undefined) return ignoring;
     const [, option] = optionBehind.exec(line) ?? [];
-    // pip ignores it there.
     if (option !== undefined) return builder(`the option ${option} behind the requirement ${name}`);
     return builder(`the requirement of pip for ${name}`);
   }
@@ -142,6 +145,15 @@ function namedIndex(line: string): NamedIndex | undefined {
   const isPlain = [search, hash, username, password].every(part => part === '');
   if (!isSame || !isPlain || /[;%]|\/\//.test(pathname)) return undefined;
   return { url: href.replace(/\/$/, ''), isExtra: option === '--extra-index-url' };
+}
+
+/** Returns a requirement that an index is written behind, as pip reads it; undefined for another line. */
+function withoutIndex(line: string): PipLine | undefined {
+  const [requirement = '', ...options] = line.split(/ (?=--(?:extra-)?index-url[ =])/);
+  const [ignored] = options.map(one => indexOption.exec(one.trim())?.[1]);
+  if (ignored === undefined || options.length > 1) return undefined;
+  const read = readPipLine(requirement);
+  return read.kind === 'project' ? { ...read, ignored } : undefined;
 }
 
 const sha256Hash = /^sha256:[0-9a-f]{64}$/;

@@ -30,6 +30,24 @@ test('an option that changes nothing requires no builder', () => {
   }
 });
 
+test('an index behind a requirement is ignored, as by pip', () => {
+  const cases = {
+    'torch>=2.1 --index-url https://download.pytorch.org/whl/cpu': '--index-url',
+    'torch>=2.1   --extra-index-url=https://me:secret@a.test/simple': '--extra-index-url',
+  };
+  for (const [line, ignored] of Object.entries(cases)) {
+    const read = readPipLine(line);
+    assert.deepEqual(read, { ...readPipLine('torch>=2.1'), ignored }, line);
+  }
+  const others = [
+    'torch --index-url https://a.test/simple --find-links /etc',
+    'torch --find-links /etc --index-url https://a.test/simple',
+    'torch --index-url https://a.test/simple --index-url https://b.test/simple',
+    'torch --index-url',
+  ];
+  for (const line of others) assert.equal(readPipLine(line).kind, 'builder', line);
+});
+
 test('what is not a name with versions is for a builder, and never an option or a path', () => {
   const cases = {
     '--find-links /etc': 'the pip option --find-links',

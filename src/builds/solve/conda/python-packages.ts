@@ -81,6 +81,10 @@ export async function findWheels(
   const repositories = lines.filter(isRepository);
   const requirements = lines.filter(isProject);
   const indexes = lines.filter(isIndex);
+  for (const { name, ignored } of requirements.slice(0, mostReasons)) {
+    if (ignored === undefined) continue;
+    options.log(`pip ignores ${ignored} behind ${name}: write it in a line of its own`);
+  }
   const requiresUv = requirements.length + sources.length + repositories.length > 0;
   if (requiresUv && !uv.isThere()) {
     throw new BuilderRequired([`the 'pip' packages${isLocked ? ' of the lock file' : ''}`]);
@@ -88,7 +92,7 @@ export async function findWheels(
   // The layers of wheels refuse an environment without Python.
   const hasPython = packages.some(({ name }) => name === 'python');
   if (!requiresUv && !hasPython) return listed;
-  if (target === undefined) throw new BuilderRequired(["the 'pip' packages for this Python"]);
+  if (target === undefined) throw new BuilderRequired([packagesFor(packages, system)]);
   requireFitting(listed, target);
   const { buildWheels } = options;
   if (sources.length > 0 && (!buildWheels || sources.length > mostBuilt)) {
@@ -335,6 +339,15 @@ function olderThanAll(projects: readonly UnbuiltProject[]): string | undefined {
 
 function isIndex(line: PipLine): line is Extract<PipLine, { kind: 'index' }> {
   return line.kind === 'index';
+}
+
+/** Says for which Python or system no wheels are chosen. */
+function packagesFor(packages: FoundPackages['packages'], system: CondaSystem): string {
+  const python = packages.find(({ name }) => name === 'python');
+  if (python === undefined) return "the 'pip' packages of an environment without Python";
+  const isSystem = pythonSystemOf(system) === undefined;
+  const place = isSystem ? 'this system' : `Python ${python.version} (build ${python.build})`;
+  return `the 'pip' packages for ${place}`;
 }
 
 /** Returns the Python of an image; undefined for one that wheels are not chosen for, such as PyPy. */
