@@ -2,19 +2,33 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readPipRequirement } from '../../src/builds/recipe/conda/package-spec.ts';
 
-for (const line of [
-  ...['-r requirements.txt', '-rrequirements.txt', '-c limits.txt', '-climits.txt'],
-  ...['--requirement requirements.txt', '--constraint=limits.txt'],
-  ...['./here', '-e ./here', '-e.', '-e here', '-ehere', '-e "./here[a]"'],
-  ...['--editable ./here', '--editable=here', 'submodules/simple-knn', '-e modules/here'],
-]) {
-  test(`a line for pip that requires a file is refused: ${line}`, () => {
-    assert.throws(
-      () => readPipRequirement('pip', line),
-      /requires a file that is not in the image: list the packages themselves/,
-    );
-  });
-}
+test('a line for pip that requires a file is refused with what to do', () => {
+  const byRemedy = {
+    'put the lines of that file here': [
+      ...['-r requirements.txt', '-rrequirements.txt', '--requirement requirements.txt'],
+    ],
+    'write the versions of that file here': [
+      ...['-c limits.txt', '-climits.txt', '--constraint=limits.txt'],
+    ],
+    'list what that directory requires, or name its repository as git+https://': [
+      ...['./here', '-e ./here', '-e.', '-e here', '-ehere', '-e "./here[a]"', '../a.whl/b'],
+      ...['--editable ./here', '--editable=here', 'submodules/simple-knn', '-e modules/here'],
+    ],
+    'name the package, and an index that has it with --extra-index-url': [
+      ...['./wheels/a-1.0-py3-none-any.whl', '/a/b-1.0.tar.gz', './a.whl[x]', './a.whl ; True'],
+    ],
+  };
+  for (const [remedy, lines] of Object.entries(byRemedy)) {
+    for (const line of lines) {
+      assert.throws(
+        () => readPipRequirement('pip', line),
+        ({ message }: Error) =>
+          message.endsWith(`requires a file that the request does not have: ${remedy}`),
+        line,
+      );
+    }
+  }
+});
 
 test('a line for pip may have a repository to edit, and other options', () => {
   const url = 'git+https://git.example.com/a.git#egg=a';

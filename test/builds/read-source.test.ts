@@ -124,9 +124,9 @@ const refused: readonly [what: string, submitted: SubmittedBuild, message: RegEx
   [
     'pip with a file',
     entries('pip:-r requirements.txt'),
-    /requires a file that is not in the image/,
+    /requires a file that the request does not have/,
   ],
-  ['pip with a path', entries('pip:-e ./here'), /requires a file that is not in the image/],
+  ['pip with a path', entries('pip:-e ./here'), /requires a file that the request does not have/],
   [
     'pip with a password',
     entries('pip:--index-url https://a:b@pypi.example.com/'),

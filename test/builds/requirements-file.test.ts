@@ -69,7 +69,7 @@ test('what a file of requirements cannot ask for is refused with its line', () =
   assert.match(refused('-c pins.txt'), /write the versions of that file/);
   assert.match(refused('-e .'), /the server does not have your directory/);
   assert.match(refused('--find-links /etc'), /does not read directories/);
-  assert.match(refused('./local'), /requires a file that is not in the image/);
+  assert.match(refused('./local'), /requires a file that the request does not have/);
   assert.match(refused(`six @ https://h/${'$'}{TOKEN}/six.whl`), /environment variable/);
   const secret = refused('--index-url https://user:s3cret@h/simple');
   assert.match(secret, /line 3' contains credentials/);

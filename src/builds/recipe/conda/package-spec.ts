@@ -134,10 +134,9 @@ export function readPipRequirement(field: string, text: string): string {
   if (oneEqualsSign.test(line)) {
     refuse(`'${field}': ${shown(line)} has one '=': pip reads two, as in NAME==VERSION`);
   }
-  if (requiresFile(line)) {
-    refuse(
-      `'${field}': ${shown(line)} requires a file that is not in the image: list the packages themselves`,
-    );
+  const instead = insteadOfFile(line);
+  if (instead !== undefined) {
+    refuse(`'${field}': ${shown(line)} requires a file that the request does not have: ${instead}`);
   }
   return line;
 }
@@ -154,15 +153,22 @@ const oneEqualsSign = /^[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[^\]]*\])?\s*=(?!=)/;
 // A name with a slash is a directory.
 const pathForm = /^(?:[./]|[A-Za-z0-9_-][A-Za-z0-9_.-]*\/)/;
 // A short option may have its value without a space.
-const listOption = /^(?:-[rc]|--requirement\b|--constraint\b)/;
+const requirementOption = /^(?:-r|--requirement\b)/;
+const constraintOption = /^(?:-c|--constraint\b)/;
 const editableOption = /^(?:-e|--editable\b)[ =]*["']?/;
+const archiveName = /\.(?:whl|zip|tar\.gz)(?=["' ;[]|$)/i;
 
-function requiresFile(line: string): boolean {
-  if (listOption.test(line)) return true;
+/** Returns what to write in place of a line that requires a file or directory; undefined for other lines. */
+function insteadOfFile(line: string): string | undefined {
+  if (requirementOption.test(line)) return 'put the lines of that file here';
+  if (constraintOption.test(line)) return 'write the versions of that file here';
   const editable = line.replace(editableOption, '');
   const isEditable = editable !== line;
   // What pip can edit is a directory, or a repository that a URL specifies.
-  return pathForm.test(editable) || (isEditable && !editable.includes(':'));
+  if (!pathForm.test(editable) && (!isEditable || editable.includes(':'))) return undefined;
+  return archiveName.test(editable)
+    ? 'name the package, and an index that has it with --extra-index-url'
+    : 'list what that directory requires, or name its repository as git+https://';
 }
 
 /** Returns the name and the pinned version of a requirement; undefined for options, URLs and paths. */
