@@ -65,6 +65,17 @@ zlib=1.3.1=hb9d3cd8_2
   assert.deepEqual(pip, ['multiqc==1.25']);
 });
 
+test('an extra as pip writes it is ignored behind a conda package, as by conda', () => {
+  const cases = {
+    'black[jupyter]': 'black',
+    'markdown-it-py[plugins, b]~=1.0': 'markdown-it-py~=1.0',
+    'conda-forge::uvicorn[standard] >=0.20': 'conda-forge::uvicorn >=0.20',
+    'conda-forge[linux-64]::bwa': 'conda-forge[linux-64]::bwa',
+    'tool[build=py311*]': 'tool[build=py311*]',
+  };
+  for (const [spec, read] of Object.entries(cases)) assert.equal(readPackage('x', spec), read);
+});
+
 test('extras of a conda package are refused with the reason', () => {
   for (const spec of ['foo[extras=[gui]]', 'foo[version=1,extras = [gui]]']) {
     assert.throws(() => readPackage('x', spec), /asks for extras of a conda package/);

@@ -24,6 +24,8 @@ const constraintGrammar =
 const namespace = /^(?!pip:)[A-Za-z0-9_][A-Za-z0-9_.-]*:(?=[A-Za-z0-9_])/;
 const channelAndNamespace =
   /^(?!pip:)(?<channel>[A-Za-z0-9_][A-Za-z0-9_./-]*):[A-Za-z0-9_.-]+:(?=[A-Za-z0-9_])/;
+// An extra as pip writes it, `black[jupyter]`: conda ignores what is not a condition.
+const bareBrackets = /^([^[\]=<>!~ ]{1,300})\[[A-Za-z0-9_., -]{1,200}\](?=$|[ =<>!~])/;
 const archiveEnding = /\.(?:conda|tar\.bz2)$/;
 
 /**
@@ -39,7 +41,8 @@ export function readPackage(field: string, text: string): string {
   const spec = oneLine(field, plain)
     .replace(/ +/g, ' ')
     .replace(channelAndNamespace, '$<channel>::')
-    .replace(namespace, '');
+    .replace(namespace, '')
+    .replace(bareBrackets, '$1');
   if (/\bextras\s{0,9}=/.test(spec)) {
     refuse(
       `'${field}': ${shown(spec)} asks for extras of a conda package, which Sluice does not know: list the packages of the extra instead`,
