@@ -99,6 +99,7 @@ function withoutConda(text: string): string {
 function kindOf(reason: string): string {
   const kinds: readonly (readonly [RegExp, string])[] = [
     [/\bsource distribution/i, 'source distributions'],
+    [/a file that the request does not have/, 'files that the request does not have'],
     [/\brepository\b/i, 'repositories'],
     [/pip option/i, 'options of pip'],
     [/path or address/i, 'paths and addresses'],

@@ -391,7 +391,7 @@ function unsolved(problem: string, { installed, opened, indexes, target }: Looke
       ? ''
       : ` These packages are from Conda: ${ofConda}. Ask Conda for versions that fit, or pip for other ones.`;
   const refusal = new NoPythonSolution(
-    `The Python packages have no solution. ${problem.replace(noSolution, '')}${note}${placesNote(problem, { opened, indexes })}`.trim(),
+    `The Python packages have no solution. ${sentence(problem.replace(noSolution, ''))}${note}${placesNote(problem, { opened, indexes })}`.trim(),
     olderPythonIn(problem, minorOf(target)),
   );
   // The versions that would do may have source distributions alone.
@@ -403,4 +403,9 @@ function unsolved(problem: string, { installed, opened, indexes, target }: Looke
     unusable.map(name => ({ name })),
     refusal,
   );
+}
+
+/** Hints of uv have no full stop. */
+function sentence(text: string): string {
+  return text === '' || text.endsWith('.') ? text : `${text}.`;
 }

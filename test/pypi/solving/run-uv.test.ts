@@ -75,6 +75,12 @@ test('the words of uv have no paths of this server', async t => {
   });
 });
 
+test('a hint of uv is a sentence of its own', async t => {
+  const words = 'No solution found when resolving dependencies: because of lib. hint: look here';
+  const { solve } = await withProgram(t, () => `echo "${words}" >&2; exit 1`);
+  await assert.rejects(solve(['lib']), /have no solution\. because of lib\. hint: look here\.$/);
+});
+
 test('nothing of the machine and of the operator reaches the solver, and its arguments have no secret', async t => {
   const { solve, folder } = await withProgram(
     t,
