@@ -1,6 +1,7 @@
 /** Python packages of an index that lies or is down, 50 requests at once, kill -9 at each step, and a full disk. */
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { readdir, readlink } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { after, before, type TestContext, test } from 'node:test';
@@ -11,12 +12,18 @@ import { type CondaChannels, startCondaChannels } from '../world/conda-channels.
 import { pushDebianImage } from '../world/debian-image.ts';
 import { eventually } from '../world/eventually.ts';
 import { freePort } from '../world/free-port.ts';
+import { boundMs } from '../world/longest-block.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
+import { serverCommand } from '../world/server-command.ts';
 import { type ContainerResponse, type Sluice, startSluice } from '../world/sluice.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 import { requireUv } from '../world/tools.ts';
+import { startWatchedSluice } from '../world/watched-sluice.ts';
 
 const mebibyte = 1024 * 1024;
+const mostBytes = 300 * mebibyte;
+const olderVersions = 3000;
+const code = randomBytes(mebibyte).map(byte => byte & 15);
 const python = {
   ...{ name: 'python', version: '3.12.4' },
   files: [{ name: 'bin/python3.12', content: 'python', mode: 0o755 }],
@@ -37,10 +44,11 @@ after(async () => {
 /** An index with some projects of one wheel each, whose answers a test changes. */
 async function worldOf(t: TestContext, projects: Readonly<Record<string, MadeProject>>) {
   const wheels = new Map(
-    Object.entries(projects).map(([name, { bytes = 1000, requires = [] }]) => {
-      const members = [{ name: `${name}.bin`, content: randomBytes(bytes) }];
+    Object.entries(projects).map(([name, { bytes = 1000, requires = [], isLarge = false }]) => {
+      const content = isLarge ? Buffer.concat(new Array(8).fill(code)) : randomBytes(bytes);
+      const members = [{ name: `${name}.bin`, content, isDeflated: isLarge }];
       const metadata = requires.map(it => `Requires-Dist: ${it}\n`).join('');
-      return [name, { ...wheelOf({ name, members, metadata }), metadata }] as const;
+      return [name, { ...wheelOf({ name, members, metadata }), metadata, isLarge }] as const;
     }),
   );
   const serve = (request: IncomingMessage, response: ServerResponse) => {
@@ -49,14 +57,18 @@ async function worldOf(t: TestContext, projects: Readonly<Record<string, MadePro
     const [, of = '', isMetadata] = /^\/files\/([^/-]+)-.*\.whl(\.metadata)?$/.exec(url) ?? [];
     const wheel = wheels.get(page || of);
     if (wheel === undefined) return void response.writeHead(404).end();
-    const { fileName, bytes, metadata } = wheel;
+    const { fileName, bytes, metadata, isLarge } = wheel;
     if (isMetadata) {
       response.end(`Metadata-Version: 2.1\nName: ${of}\nVersion: 1.0\n${metadata}`);
     } else if (page === '') response.end(bytes);
     else {
       const hashes = { sha256: createHash('sha256').update(bytes).digest('hex') };
       const url = `/files/${fileName}`;
+      const older = Array.from({ length: isLarge ? olderVersions : 0 }, (_, at) => ({
+        ...{ filename: fileName.replace('-1.0-', `-0.0.${at}-`), url: `${url}-${at}`, hashes },
+      }));
       const files = [
+        ...older,
         { filename: fileName, url, hashes, size: bytes.length, 'core-metadata': true },
       ];
       response
@@ -78,6 +90,8 @@ async function worldOf(t: TestContext, projects: Readonly<Record<string, MadePro
 
 interface MadeProject {
   readonly bytes?: number;
+  /** True for the page of a project with thousands of files, and a wheel with 8 MiB that is packed as machine code is. Default: false. */
+  readonly isLarge?: boolean;
   readonly requires?: readonly string[];
 }
 
@@ -123,6 +137,12 @@ async function unfinished(data: string): Promise<string[]> {
 
 function nothingUnfinished(data: string): Promise<unknown> {
   return eventually('nothing is unfinished', async () => (await unfinished(data)).length === 0);
+}
+
+/** Returns the most that a server has had in memory, in bytes. */
+function peakOf({ process: { pid } }: Sluice): number {
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+  return Number(/^VmHWM:\s*(\d+) kB$/m.exec(status)?.[1]) * 1024;
 }
 
 /** Returns the programs that solve for a data directory. */
@@ -188,18 +208,30 @@ test('a wheel that is not what its page says is refused, and made when the index
   assert.match(await logOf(sluice, await ask(sluice, ['lib'])), /The build succeeded/);
 });
 
-test('requests at once share the pages and wheels of an index', async t => {
+test('50 requests at once share the pages and wheels of an index, within 300 MiB and turns of 50 ms', async t => {
+  const names = Array.from({ length: 8 }, (_, at) => `lib${at}`);
   const { index, config } = await worldOf(t, {
-    tool: { requires: ['lib', 'more'] },
-    lib: { bytes: 300_000 },
-    more: { bytes: 300_000 },
+    tool: { requires: names.slice(0, 2) },
+    ...Object.fromEntries(names.map(name => [name, { isLarge: true }])),
   });
-  await using sluice = await startSluice({ config });
-  const asked = Array.from({ length: 10 }, (_, at) => ask(sluice, [`tool>=0.${at}`]));
+  await using watched = await startWatchedSluice({ config, command: serverCommand() });
+  const { sluice } = watched;
+  // The first request loads code.
+  await logOf(sluice, await ask(sluice, ['tool']));
+  await watched.turns();
+  const asked = Array.from({ length: 50 }, (_, at) =>
+    ask(sluice, [`tool>=0.${at % 25}`, names[at % names.length] ?? '']),
+  );
   const logs = await Promise.all(asked.map(async one => logOf(sluice, await one)));
   for (const log of logs) assert.match(log, /The build succeeded/);
+  const peak = peakOf(sluice);
+  const { longestMs } = await watched.turns();
+  t.diagnostic(`${Math.round(peak / mebibyte)} MiB, longest turn ${longestMs.toFixed(0)} ms`);
+  assert.ok(peak > 0 && peak < mostBytes, `${Math.round(peak / mebibyte)} MiB`);
+  const bound = boundMs(50);
+  assert.ok(longestMs < bound, `${longestMs} of ${bound} ms`);
   const paths = index.requests.map(({ path }) => path);
-  assert.equal(new Set(paths).size, 9, paths.join(' '));
+  assert.equal(new Set(paths).size, 3 * (names.length + 1), paths.join(' '));
   const often = paths.filter(
     (path, at) => !path.endsWith('.metadata') && paths.indexOf(path) !== at,
   );

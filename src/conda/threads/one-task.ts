@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { parentPort, Worker } from 'node:worker_threads';
 import { Fault } from '../../foundation/fault.ts';
 import { giveWay } from '../../foundation/work.ts';
+import { isWorkInRoom } from './thread-room.ts';
 
 type TaskResponse<R> =
   | { readonly result: R }
@@ -58,18 +59,47 @@ function responseOf<R>(work: () => R): TaskResponse<R> {
 
 /** Memory of the process above which idle threads end before another one starts. */
 const roomyBytes = 180 * 1024 * 1024;
+/** Memory of the process above which idle threads end while others work. */
+const mostWithIdle = 220 * 1024 * 1024;
+/** A thread between two packages is not idle for so long. */
+const restMs = 500;
 
-const endIdle = new Set<() => Promise<unknown>>();
+interface IdleThread {
+  readonly end: () => Promise<unknown>;
+  readonly since: number;
+}
+
+const idle = new Set<IdleThread>();
+let watch: NodeJS.Timeout | undefined;
 
 /**
- * Notes a thread that is kept for later work. {@link makeRoom} may end it.
+ * Notes a thread that is kept for later work. {@link makeRoom} may end it, and so may the work of others in a large process.
  *
  * @param end ends the thread; called once at most
  * @returns a function to call when the thread works again, or has ended
  */
 export function noteIdle(end: () => Promise<unknown>): () => void {
-  endIdle.add(end);
-  return () => endIdle.delete(end);
+  const one = { end, since: performance.now() };
+  idle.add(one);
+  watch ??= setInterval(endRested, restMs).unref();
+  return () => idle.delete(one);
+}
+
+/** Ends threads that have been idle for a while, when the process is large and others work: these need the memory. */
+function endRested(): void {
+  if (idle.size === 0) {
+    clearInterval(watch);
+    watch = undefined;
+    return;
+  }
+  if (!isWorkInRoom() || process.memoryUsage.rss() < mostWithIdle) return;
+  const until = performance.now() - restMs;
+  // What ends a thread reports its own failure: nobody waits here.
+  for (const one of idle) if (one.since <= until) endOne(one).catch(() => {});
+}
+
+async function endOne(one: IdleThread): Promise<void> {
+  if (idle.delete(one)) await one.end();
 }
 
 /**
@@ -77,12 +107,10 @@ export function noteIdle(end: () => Promise<unknown>): () => void {
  * those of documents are not in memory together. Call it before a thread starts.
  */
 export async function makeRoom(): Promise<void> {
-  if (endIdle.size > 0 && process.memoryUsage.rss() >= roomyBytes) await endIdleThreads();
+  if (idle.size > 0 && process.memoryUsage.rss() >= roomyBytes) await endIdleThreads();
 }
 
 /** Ends all threads that have nothing to do. */
 export async function endIdleThreads(): Promise<void> {
-  const ends = [...endIdle];
-  endIdle.clear();
-  await Promise.all(ends.map(end => end()));
+  await Promise.all([...idle].map(endOne));
 }

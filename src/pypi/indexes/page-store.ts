@@ -55,9 +55,9 @@ const maxPages = 50_000;
 const maxPageBytes = 32 * 1024 * 1024;
 /**
  * Of the pages that are fetched and rewritten at the same time, and of those that callers use: a solver asks for those of all its
- * projects at once.
+ * projects at once. A larger page is there alone.
  */
-const bytesAtOnce = maxPageBytes;
+const bytesAtOnce = 12 * 1024 * 1024;
 const timeoutMs = 60_000;
 /** How long a project that an index does not have is not asked for again: somebody may publish it. */
 const missingMs = 60_000;

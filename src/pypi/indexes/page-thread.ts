@@ -1,4 +1,5 @@
 import { Worker } from 'node:worker_threads';
+import { takeRoom, threadNeeds } from '../../conda/layers/gzip/index.ts';
 import { makeRoom, noteIdle } from '../../conda/threads/one-task.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
@@ -26,6 +27,7 @@ export function createPageThread(): PageThread {
   let idle: NodeJS.Timeout | undefined;
   let count = 0;
   let forget = () => {};
+  let giveRoom: (() => void) | undefined;
 
   const end = async () => {
     clearTimeout(idle);
@@ -42,6 +44,7 @@ export function createPageThread(): PageThread {
       await makeRoom();
       thread = startThread();
     }
+    giveRoom ??= takeRoom(threadNeeds.pages);
     const running = thread;
     running.ref();
     count += 1;
@@ -72,6 +75,11 @@ export function createPageThread(): PageThread {
       running.unref();
       idle = setTimeout(() => end().catch(() => {}), idleMs);
       idle.unref();
+      // The pages of a solve come together.
+      if (turns.waiting === 0) {
+        giveRoom?.();
+        giveRoom = undefined;
+      }
       // After a large page it has as much memory as the largest one took.
       if (thread) forget = noteIdle(end);
     }

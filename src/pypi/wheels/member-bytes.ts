@@ -86,7 +86,7 @@ async function* collected(pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer>
   }
 }
 
-const mostGarbage = 8 * 1024 * 1024;
+const mostGarbage = 2 * 1024 * 1024;
 let collect: ((options: { type: 'minor' }) => void) | undefined;
 
 /** Has the collector of this thread look at the last objects: less than a millisecond. */

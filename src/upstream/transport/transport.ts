@@ -2,6 +2,7 @@ import type { LookupFunction } from 'node:net';
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
 import { Agent, buildConnector, type Dispatcher, request } from 'undici';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
+import { pauseTurn } from '../../foundation/pause-turn.ts';
 import type { ByteSource } from '../../storage/content/byte-source.ts';
 import type { SlabPool } from '../../storage/content/index.ts';
 import { traced, traceHeaders } from '../../tracing/traces.ts';
@@ -199,6 +200,8 @@ export function createTransport(
     const { url, method, headers, body, signal, headersMs } = httpRequest;
     const reach = reachOf(httpRequest);
     checkAddress(url, reach.isAllowed);
+    // The first agent loads the client.
+    if (agents.size === 0) await pauseTurn();
     const options = {
       method,
       headers: { ...commonHeaders, ...headers },

@@ -1,5 +1,5 @@
 /** Compresses layers in pieces, on threads with room for them. */
 
-export { inRoom, threadNeeds } from '../../threads/thread-room.ts';
+export { inRoom, takeRoom, threadNeeds } from '../../threads/thread-room.ts';
 export { openRing, type PieceRing, sendPieces, takePieces } from '../making/piece-ring.ts';
 export { createGzipWriter, memberBytes } from './gzip-members.ts';

@@ -154,6 +154,9 @@ interface Thread {
   reading: Promise<void>;
 }
 
+// Of threads that have ended: shared memory is freed late, because the collector does not count it. Threads of all kinds share them.
+const rings: Uint8Array[] = [];
+
 interface Idle {
   readonly thread: Thread;
   readonly timer: NodeJS.Timeout;
@@ -174,8 +177,6 @@ export function createLayerThreads<O extends AnyOrder = LayerOrder>(
   const alone = new Semaphore({ limit: 1 });
   const idle: Idle[] = [];
   const all = new Set<Worker>();
-  // Of threads that have ended: shared memory is freed late, because the collector does not count it.
-  const rings: Uint8Array[] = [];
   let isClosed = false;
 
   const start = (): Thread => {

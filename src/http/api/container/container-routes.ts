@@ -3,6 +3,7 @@ import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
 import type { Builds } from '../../../builds/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
+import { pauseTurn } from '../../../foundation/pause-turn.ts';
 import { dayOf } from '../../../foundation/telemetry/counted.ts';
 import {
   type Accept,
@@ -216,6 +217,8 @@ function ifUnknown(error: unknown): undefined {
 async function createRequest(call: RequestCall, version: ApiVersion, deps: ContainerDeps) {
   const { body, caller } = call;
   deps.gate.serve(body, caller);
+  // The first request of a server loads and compiles most of what follows.
+  await pauseTurn();
   const { submission, warnings: ofScan } = scanWish(body, deps, caller.user);
   const warnings = [...call.warnings, ...ofScan];
   if (submission.dryRun) {
