@@ -44,6 +44,8 @@ export type PipLine =
   | ({ readonly kind: 'index' } & NamedIndex)
   /** An option that changes nothing without a builder. */
   | { readonly kind: 'option' }
+  /** Versions that are not final count as others do, of all projects. */
+  | { readonly kind: 'prereleases' }
   /** A line that only pip in a builder can handle. */
   | { readonly kind: 'builder'; readonly reason: string };
 
@@ -66,6 +68,7 @@ export function readPipLine(text: string): PipLine {
   const index = namedIndex(line);
   if (index !== undefined) return { kind: 'index', ...index };
   if (withoutEffect.test(line)) return { kind: 'option' };
+  if (line === '--pre') return { kind: 'prereleases' };
   if (line.startsWith('-')) return builder(`the pip option ${/^[-A-Za-z]{1,40}/.exec(line)?.[0]}`);
   if (!hashes.every(hash => sha256Hash.test(hash))) return builder('a hash that is not SHA-256');
   if (/\$/.test(line)) return builder('a variable in a line for pip');

@@ -56,6 +56,8 @@ export interface PythonRequest {
   readonly given?: readonly BuiltWheel[] | undefined;
   /** True where the requirements are all packages: what they require is not added. Default: false. */
   readonly isLocked?: boolean | undefined;
+  /** True where versions that are not final count as others do. Default: false. */
+  readonly prereleases?: boolean | undefined;
 }
 
 export interface PythonSolveOptions {
@@ -98,7 +100,7 @@ export function createPythonSolver(deps: PythonSolverDeps): PythonSolver {
   const ready = rm(deps.directory, { recursive: true, force: true }).catch(() => {});
 
   const solveNow = async (
-    { requirements, packages, target, isLocked, ...request }: PythonRequest,
+    { requirements, packages, target, isLocked, prereleases, ...request }: PythonRequest,
     { log, signal }: PythonSolveOptions,
     { readsWheels = false, unbuilt: also = new Set() }: SolveMode = {},
   ): Promise<readonly WheelFile[]> => {
@@ -121,6 +123,7 @@ export function createPythonSolver(deps: PythonSolverDeps): PythonSolver {
       requirements: requirements.map(requirementLine),
       python: answeringPython(target),
       isLocked,
+      prereleases,
       timeoutMs: limits.timeout,
       memoryBytes: limits.memory,
       signal: AbortSignal.any([signal, stop.signal]),

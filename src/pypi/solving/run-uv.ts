@@ -14,6 +14,8 @@ export interface UvOrder {
   readonly requirements: readonly string[];
   /** True to add no package that another one requires. */
   readonly isLocked?: boolean | undefined;
+  /** True to choose versions that are not final as others. Default: only where a requirement names one, or there is no other. */
+  readonly prereleases?: boolean | undefined;
   /** Text of the program that answers for Python. */
   readonly python: string;
   readonly timeoutMs: number;
@@ -58,6 +60,7 @@ async function runIn(order: UvOrder): Promise<UvResult> {
       ...['--no-config', '--no-cache', '--python', python, '--no-python-downloads'],
       ...['--only-binary', ':all:', '--keyring-provider', 'disabled'],
       ...(order.isLocked ? ['--no-deps'] : []),
+      ...(order.prereleases ? ['--prerelease', 'allow'] : []),
       ...['--format', 'pylock.toml', '--output-file', 'pylock.toml', '--no-header'],
       ...['--no-progress', '--quiet', '--color', 'never'],
     ],

@@ -48,6 +48,12 @@ test('an index behind a requirement is ignored, as by pip', () => {
   for (const line of others) assert.equal(readPipLine(line).kind, 'builder', line);
 });
 
+test('an option allows versions that are not final', () => {
+  for (const line of ['--pre', ' --pre  # the newest']) {
+    assert.deepEqual(readPipLine(line), { kind: 'prereleases' }, line);
+  }
+});
+
 test('what is not a name with versions is for a builder, and never an option or a path', () => {
   const cases = {
     '--find-links /etc': 'the pip option --find-links',
@@ -58,6 +64,9 @@ test('what is not a name with versions is for a builder, and never an option or 
     '--extra-index-url https://example.org/simple?token=secret': 'the pip option --extra-index-url',
     '--extra-index-url https://example.org/a/../simple': 'the pip option --extra-index-url',
     '--extra-index-url https://example.org/simple --pre': 'the pip option --extra-index-url',
+    '--pre=yes': 'the pip option --pre',
+    '--pre --find-links /etc': 'the pip option --pre',
+    'six --pre': 'the option --pre behind the requirement six',
     './here': 'a path or address for pip',
     '/etc/passwd': 'a path or address for pip',
     'https://example.org/six.whl': 'a path or address for pip',

@@ -82,6 +82,22 @@ test('a local version that is not at the public index is said to be at another o
   });
 });
 
+test('versions that are not final are chosen where the request allows them, also of what others require', async t => {
+  const versions = { '1.0': ['other'], '2.0rc1': ['other'] };
+  const index = await startIndex(
+    t,
+    listing({ lib: { versions }, other: { versions: { '3.0': [], '4.0b2': [] } } }),
+  );
+  const { solver, request } = await solverFor(t, [indexAt(index.url, publicIndex)]);
+  const solve = async (prereleases: boolean) => {
+    const options = { log() {}, signal: t.signal };
+    const wheels = await solver.solve({ ...request(['lib']), prereleases }, options);
+    return wheels.map(({ name, version }) => `${name} ${version}`);
+  };
+  assert.deepEqual(await solve(false), ['lib 1.0', 'other 3.0']);
+  assert.deepEqual(await solve(true), ['lib 2.0rc1', 'other 4.0b2']);
+});
+
 test('a project is not taken for one of Conda because of its name', async t => {
   const index = await startIndex(t, listing({ installed: { versions: { '1.0': [] } } }));
   const { solve } = await solverFor(t, [indexAt(index.url, publicIndex)]);

@@ -57,7 +57,10 @@ const refusedOptions: readonly (readonly [grammar: RegExp, remedy: string])[] = 
   [/^(?:-r|--requirement\b)/, 'put the lines of that file into this one'],
   [/^(?:-c|--constraint\b)/, 'write the versions of that file into this one'],
   [/^(?:-e|--editable\b)/, 'the server does not have your directory: list what it requires'],
-  [/^(?:-f|--find-links\b)/, 'the server does not read directories and lists of links'],
+  [
+    /^(?:-f|--find-links\b)/,
+    'the server does not read directories and lists of links. Name an index with --extra-index-url, or each wheel as NAME @ https://HOST/FILE.whl#sha256=DIGEST',
+  ],
 ];
 
 /**

@@ -101,7 +101,8 @@ export async function findWheels(
   const environment = { packages, target, indexes };
   const made = sources.length === 0 ? [] : ((await buildWheels?.(sources, environment)) ?? []);
   const given = [...listed, ...made.map(withoutMetadata)];
-  const request = { requirements, packages, target, indexes, isLocked };
+  const prereleases = lines.some(({ kind }) => kind === 'prereleases');
+  const request = { requirements, packages, target, indexes, isLocked, prereleases };
   const known = sources.length;
   if (repositories.length === 0) {
     if (requirements.length === 0) return given;
