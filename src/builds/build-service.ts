@@ -80,7 +80,10 @@ export interface BuildService {
 
 /** The parts of the server for packages of Conda and of PyPI. */
 export interface CondaParts
-  extends Pick<FindSolutionDeps, 'solver' | 'readLock' | 'baseLibc' | 'pythonSolver' | 'uv'> {
+  extends Pick<
+    FindSolutionDeps,
+    'solver' | 'readLock' | 'baseLibc' | 'pythonSolver' | 'uv' | 'addressed'
+  > {
   readonly commits: CommitFinder;
   readonly repositories: RepositoryReader;
   readonly channels: ChannelAccess;

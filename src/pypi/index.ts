@@ -48,3 +48,4 @@ export {
 } from './solving/solve-failures.ts';
 export { createUvProgram, type UvProgram } from './solving/uv-program.ts';
 export type { BuiltWheel, SourceFile, WheelFile } from './wheel-file.ts';
+export { type AddressedWheels, createAddressedWheels } from './wheels/addressed-wheels.ts';

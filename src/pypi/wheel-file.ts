@@ -22,6 +22,9 @@ export interface WheelFile {
   readonly commit?: GitCommit | undefined;
 }
 
+/** A wheel that a request names by its address, with or without its digest. */
+export type AddressedWheel = Omit<WheelFile, 'sha256'> & Partial<Pick<WheelFile, 'sha256'>>;
+
 /** A project in a commit of a git repository. */
 export interface GitCommit {
   /** https, without credentials, query and fragment. */

@@ -26,7 +26,7 @@ async function finder(
   const python = await pythonSolverFor(t, [indexAt(index.url, 'https://pypi.org/simple')]);
   const lines: string[] = [];
   const refuse = async () => assert.fail('it was called');
-  const commits = { commitOf: refuse };
+  const others = { commits: { commitOf: refuse }, addressed: { read: refuse } };
   const find = async (...entries: readonly string[]) => {
     lines.length = 0;
     const { packages, wheels } = await findFitting(
@@ -39,7 +39,7 @@ async function finder(
       { subdir: nativeSubdir, virtualPackages: [{ name: '__glibc', version: '2.36' }] },
       {
         ...{ solver, readLock, channels: { open: refuse }, readOwnLock: refuse },
-        ...{ pythonSolver: python.solver, uv: { isThere: () => true }, commits },
+        ...{ pythonSolver: python.solver, uv: { isThere: () => true }, ...others },
       },
       { signal: AbortSignal.timeout(300_000), log: line => void lines.push(line) },
     );

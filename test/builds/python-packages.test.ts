@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { BuilderRequired } from '../../src/builds/solve/conda/builder-required.ts';
 import { findWheels } from '../../src/builds/solve/conda/python-packages.ts';
-import { UvFailed, WheelsMissing } from '../../src/pypi/index.ts';
+import { type BuiltWheel, UvFailed, WheelsMissing } from '../../src/pypi/index.ts';
 import { condaProject } from '../pypi/solving/solving-world.ts';
 
 const python = { ...condaProject('python', '3.12.4'), depends: [], build: 'h194c7f8_0_cpython' };
@@ -19,6 +19,7 @@ const find = (
       pythonSolver: { solve: async () => (failure ? Promise.reject(failure) : []) },
       uv: { isThere: () => failure !== undefined },
       commits: { commitOf: async () => assert.fail('no repository is named') },
+      addressed: { read: async () => assert.fail('a lock file lists what its wheels require') },
     },
     { log: line => void lines.push(line), signal: new AbortController().signal },
   );
@@ -75,4 +76,56 @@ test('what uv cannot solve is for a builder, and the log has its words', async (
     return true;
   });
   await assert.rejects(find(['six']), requires(["the 'pip' packages of the lock file"]));
+  // Its file may be another one tomorrow.
+  await assert.rejects(
+    find(['six @ https://files.test/six-1-py3-none-any.whl']),
+    requires(['the address of six for pip']),
+  );
+});
+
+test('a wheel at an address is read, and its solver gets what it requires', async () => {
+  const url = 'https://files.test/six-1-py3-none-any.whl';
+  const wheel = { name: 'six', version: '1', fileName: 'six-1-py3-none-any.whl', url };
+  const made: BuiltWheel = { ...wheel, sha256: 'c'.repeat(64), metadata: 'Requires-Dist: lib' };
+  const asked: object[] = [];
+  const said: string[] = [];
+  const open = (pip: readonly string[]) =>
+    findWheels(
+      { packages: [python], pip, isLocked: false },
+      { subdir: 'linux-64', virtualPackages: [{ name: '__glibc', version: '2.36' }] },
+      {
+        pythonSolver: {
+          async solve({ requirements, given = [] }) {
+            asked.push(...requirements);
+            return given;
+          },
+        },
+        uv: { isThere: () => true },
+        commits: { commitOf: async () => assert.fail('no repository is named') },
+        addressed: { read: async named => ({ ...made, ...named }) },
+      },
+      { log: text => void said.push(text), signal: new AbortController().signal },
+    );
+  const [found] = await open([`six[B] @ ${url}`]);
+  assert.equal(found?.sha256, made.sha256);
+  assert.deepEqual(asked, [{ name: 'six', extras: ['b'], versions: '==1' }]);
+  assert.deepEqual(said, [`six 1 at ${url} has the SHA-256 ${made.sha256}`]);
+  const stated = 'd'.repeat(64);
+  assert.equal((await open([`six @ ${url}#sha256=${stated}`]))[0]?.sha256, stated);
+  assert.equal(said.length, 1, 'the request states the digest');
+  const other = url.replace('-py3-none-any', '-cp311-cp311-linux_x86_64');
+  const refused: readonly (readonly [readonly string[], RegExp])[] = [
+    [[`six @ ${url}`, `six @ ${other}`], /^Two addresses of six for pip/],
+    [[`six @ ${other}`], /does not run with Python 3\.12\.4 .*: name another file/],
+    [[`six @ ${url}`, `lib==1 --hash=sha256:${stated}`], /have hashes, and six @ .* has none/],
+    [
+      Array.from({ length: 21 }, (_, at) => `a${at} @ ${url.replace('six', `a${at}`)}`),
+      /More than 20/,
+    ],
+  ];
+  for (const [pip, message] of refused) {
+    await assert.rejects(open(pip), { kind: 'bad-request', message }, pip[0]);
+  }
+  // A request that leaves Python open gets it.
+  await assert.rejects(open([`six @ ${other}`]), { olderPython: '3.11' });
 });

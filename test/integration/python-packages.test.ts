@@ -113,6 +113,27 @@ suite('images with packages of pip', () => {
     );
   });
 
+  test('a wheel at an address is installed with what it requires, and locked with its digest', async () => {
+    const lockOf = async (pip: readonly string[]) => {
+      const built = await request(environment(pip));
+      const log = await text(`/v1alpha1/builds/${built.buildId}/logs?follow=true`);
+      return { built, log, lock: await text(`/v1alpha1/builds/${built.buildId}/condalock`) };
+    };
+    const { lock: first } = await lockOf(['requests==2.32.3']);
+    const [, address = '', hash = ''] = /^# pip (requests @ \S+)#(sha256=\S+)$/m.exec(first) ?? [];
+    const { built, log, lock } = await lockOf([address.replace('requests', 'Requests[socks]')]);
+    assert.match(
+      log,
+      new RegExp(`requests 2\\.32\\.3 at https://.* has the SHA-256 ${hash.slice(7)}`),
+    );
+    assert.ok(lock.includes(`# pip ${address}#${hash}\n`), lock);
+    assert.match(lock, /^# pip pysocks @ /m);
+    assert.match(await run(built, 'python', '-c', 'import requests, socks; print("runs")'), /runs/);
+    const again = await request({ environment: Buffer.from(lock).toString('base64') });
+    await text(`/v1alpha1/builds/${again.buildId}/logs?follow=true`);
+    assert.equal(await digestOf(again), await digestOf(built));
+  });
+
   test('a file of requirements is installed with Python of Conda, and its hashes are verified', async () => {
     const hash = '4721f391ed90541fddacab5acf947aa0d3dc7d27b2e1e8eda2be8970586c3274';
     const file = (text: string) => ({

@@ -4,6 +4,7 @@ export {
   type ArchiveLimits,
   ArchiveProblem,
   archiveFault,
+  archiveLimits,
   checkedPath,
   LargeArchive,
   showPath,

@@ -42,14 +42,16 @@ export async function runTask<O, R>(
 }
 
 /** Answers the one order of this thread. */
-export function serveTask<O, R>(work: (order: O) => R): void {
+export function serveTask<O, R>(work: (order: O) => R | Promise<R>): void {
   giveWay();
-  parentPort?.once('message', (order: O) => parentPort?.postMessage(responseOf(() => work(order))));
+  parentPort?.once('message', async (order: O) =>
+    parentPort?.postMessage(await responseOf(() => work(order))),
+  );
 }
 
-function responseOf<R>(work: () => R): TaskResponse<R> {
+async function responseOf<R>(work: () => R | Promise<R>): Promise<TaskResponse<R>> {
   try {
-    return { result: work() };
+    return { result: await work() };
   } catch (error) {
     if (!(error instanceof Fault)) return { failed: error };
     const { kind, message } = error;

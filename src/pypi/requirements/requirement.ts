@@ -1,5 +1,10 @@
 import { type GitRequirement, readGitAddress } from '../repositories/git-address.ts';
-import { projectName, type SourceFile, type WheelFile } from '../wheel-file.ts';
+import {
+  type AddressedWheel,
+  projectName,
+  type SourceFile,
+  type WheelFile,
+} from '../wheel-file.ts';
 
 /** A requirement that names a project of an index. */
 export interface PythonRequirement {
@@ -31,11 +36,18 @@ export interface LockedSource {
   readonly source: SourceFile;
 }
 
+interface WheelExtras {
+  /** Default: none. */
+  readonly extras?: readonly string[] | undefined;
+}
+
 /** What a line for pip asks for. */
 export type PipLine =
   | ({ readonly kind: 'project' } & PythonRequirement)
   /** A wheel at an address, as lock files list it. */
-  | { readonly kind: 'wheel'; readonly wheel: WheelFile }
+  | ({ readonly kind: 'wheel'; readonly wheel: WheelFile } & WheelExtras)
+  /** A wheel at an address without its digest. */
+  | ({ readonly kind: 'address'; readonly wheel: AddressedWheel } & WheelExtras)
   /** A source distribution at an address, as lock files list it for a wheel that was built. */
   | { readonly kind: 'source'; readonly project: LockedSource }
   /** A git repository. */
@@ -88,7 +100,7 @@ export function readPipLine(text: string): PipLine {
   if (after.startsWith('@')) {
     const address = after.slice(1).trim();
     const given = { name: projectName(name), extras: plainExtras(extras) };
-    return repositoryLine(address, hashes, given) ?? addressLine(name, address);
+    return repositoryLine(address, hashes, given) ?? addressLine(given, address, hashes);
   }
   const semicolon = after.indexOf(';');
   const [before, marker] =
@@ -185,16 +197,25 @@ const wheelName =
 
 const sourceName = /^([A-Za-z0-9._-]+)-([A-Za-z0-9._+!]+)\.(?:tar\.gz|zip)$/;
 
-function addressLine(name: string, address: string): PipLine {
+function addressLine(
+  { name, extras }: { readonly name: string; readonly extras: readonly string[] },
+  address: string,
+  hashes: readonly string[],
+): PipLine {
   const kind = repository.test(address) ? 'repository' : 'address';
   const reason = `the ${kind} of ${name} for pip`;
-  const [url = '', sha256 = ''] = address.split('#sha256=');
-  if (!/^https?:\/\//.test(url) || !URL.canParse(url) || !/^[0-9a-f]{64}$/.test(sha256)) {
+  const [url = '', sha256] = address.split('#sha256=');
+  // Without a digest, anybody on the way could change what is installed.
+  const scheme = sha256 === undefined ? /^https:\/\// : /^https?:\/\//;
+  const isDigest = sha256 === undefined || /^[0-9a-f]{64}$/.test(sha256);
+  if (!scheme.test(url) || !URL.canParse(url) || !isDigest || hashes.length > 0) {
     return { kind: 'builder', reason };
   }
-  const { href, pathname, search, username, password } = new URL(url);
+  const { href, pathname, search, hash, username, password } = new URL(url);
   // It stands in lock files, where a query may be a secret, and decides which credentials are used.
-  if (href !== url || search !== '' || pathname.includes(';')) return { kind: 'builder', reason };
+  if (href !== url || search !== '' || hash !== '' || pathname.includes(';')) {
+    return { kind: 'builder', reason };
+  }
   const fileName = pathname
     .slice(pathname.lastIndexOf('/') + 1)
     .replaceAll('%2B', '+')
@@ -206,10 +227,14 @@ function addressLine(name: string, address: string): PipLine {
     return { kind: 'builder', reason };
   }
   if (!isWheel) {
+    if (sha256 === undefined) return { kind: 'builder', reason };
     const source = { fileName, url, sha256 };
     return { kind: 'source', project: { name: projectName(name), version, source } };
   }
-  return { kind: 'wheel', wheel: { name: projectName(name), version, fileName, url, sha256 } };
+  const wheel = { name: projectName(name), version, fileName, url };
+  const more = extras.length === 0 ? {} : { extras };
+  if (sha256 === undefined) return { kind: 'address', wheel, ...more };
+  return { kind: 'wheel', wheel: { ...wheel, sha256 }, ...more };
 }
 
 /** Returns a requirement as a line of a file for the solver. */

@@ -1,7 +1,9 @@
-import { fstatSync } from 'node:fs';
+import { closeSync, fstatSync, openSync } from 'node:fs';
 import {
   type ArchiveLimits,
   ArchiveProblem,
+  archiveFault,
+  archiveLimits,
   checkedPath,
   LargeArchive,
   type PythonPlace,
@@ -10,7 +12,7 @@ import {
   usualEntries,
   type ZipMember,
 } from '../../conda/installing/index.ts';
-import type { WheelFile } from '../wheel-file.ts';
+import type { AddressedWheel, WheelFile } from '../wheel-file.ts';
 import { readCommands } from './entry-points.ts';
 import { memberText } from './member-bytes.ts';
 import { planWheel, type WheelPath } from './plan-wheel.ts';
@@ -106,6 +108,43 @@ export async function openWheel(
   });
   const recordPath = `${python.sitePackages}/${stem}.dist-info/RECORD`;
   return { metadata, size, paths, recordPath, record, interpreter };
+}
+
+/**
+ * Returns the fields of a wheel's `METADATA`, without the description that follows them. Throws a `Fault` for a file that is not the
+ * wheel that its name says.
+ */
+export async function readWheelMetadata(path: string, wheel: AddressedWheel): Promise<string> {
+  const fd = openSync(path, 'r');
+  try {
+    const members = membersOf(fd, fstatSync(fd).size, archiveLimits);
+    const name = `${stemOf(members)}.dist-info/METADATA`;
+    const member = members.get(name);
+    if (!member) throw new ArchiveProblem(`does not contain ${showPath(name)}`);
+    const { signal } = new AbortController();
+    const bytes = await memberText(fd, member, { maxBytes: maxMetadataBytes, signal });
+    const fields = fieldsOf(bytes.toString('utf8'));
+    if (fields.length > maxTextBytes) {
+      throw new ArchiveProblem(`has metadata of more than ${maxTextBytes} bytes`);
+    }
+    checkMetadata(readMetadata(fields), wheel);
+    return fields;
+  } catch (error) {
+    const { fileName, url } = wheel;
+    throw archiveFault(
+      error,
+      fileName,
+      problem => `the file at ${url} ${problem}. Name the address of a wheel`,
+    );
+  } finally {
+    closeSync(fd);
+  }
+}
+
+function fieldsOf(metadata: string): string {
+  const text = metadata.replaceAll('\r\n', '\n');
+  const end = text.indexOf('\n\n');
+  return end < 0 ? text : text.slice(0, end + 1);
 }
 
 /** Returns the members by their checked paths; those of directories end with a slash. */

@@ -20,6 +20,7 @@ import {
   readLock,
 } from '../../conda/index.ts';
 import {
+  createAddressedWheels,
   createBuilderIndexes,
   createCommitFinder,
   createIndexAccess,
@@ -137,6 +138,7 @@ export function createConda(
     projectSearch: python.search,
     uv: python.uv,
     commits: createCommitFinder(repositories),
+    addressed: createAddressedWheels(fetchWheel),
     repositories: createRepositoryReader(repositories, pathOf('pypi/solving')),
     async close() {
       await solver.close();

@@ -146,14 +146,29 @@ test('a wheel of a lock file is taken as it is listed', () => {
   for (const other of [
     line.replace('Six', 'seven'),
     line.replace('https://', 'https://me:secret@'),
-    line.replace(/#.*/, ''),
+    line.replace(/#.*/, '').replace('https:', 'http:'),
+    line.replace(/#.*/, '#md5=0123'),
+    line.replace('#', '#egg=six#'),
     line.replace('.whl', '.whl?signature=sesame'),
+    `${line.replace(/#.*/, '')} --hash=sha256:${sha256}`,
     line.replace('/f/', '/f/../g/'),
     line.replace('/f/', '/f/..;/g/'),
     line.replace('/f/', '/f "g": h/'),
   ]) {
     assert.equal(readPipLine(other).kind, 'builder', other);
   }
+});
+
+test('a wheel at an address may have no digest', () => {
+  const url = 'https://example.org/f/six-1.17.0%2Bcpu-py2.py3-none-any.whl';
+  const fileName = 'six-1.17.0+cpu-py2.py3-none-any.whl';
+  const wheel = { name: 'six', version: '1.17.0+cpu', fileName, url };
+  assert.deepEqual(readPipLine(`Six @ ${url}`), { kind: 'address', wheel });
+  assert.deepEqual(readPipLine(`six[B,a] @ ${url}`), {
+    kind: 'address',
+    wheel,
+    extras: ['a', 'b'],
+  });
 });
 
 test('a source distribution of a lock file is taken as it is listed', () => {

@@ -204,10 +204,11 @@ function pipReasons(wanted: CondaWanted, solvesPython: boolean): readonly string
   const isLocked = wanted.form !== 'environment';
   const reasons = lines.map(readPipLine).flatMap(line => {
     if (line.kind === 'builder') return [line.reason];
-    // What such a wheel requires is unknown before it is fetched.
-    const [name] =
-      line.kind === 'wheel' ? [line.wheel.name] : line.kind === 'source' ? [line.project.name] : [];
-    return name !== undefined && !isLocked ? [`the address of ${name} for pip`] : [];
+    // A lock file promises the same files each time.
+    if (line.kind === 'address' && isLocked) return [`the address of ${line.wheel.name} for pip`];
+    // What it requires is unknown before it is built.
+    if (line.kind === 'source' && !isLocked) return [`the address of ${line.project.name} for pip`];
+    return [];
   });
   return [...new Set(reasons)].slice(0, mostReasons);
 }

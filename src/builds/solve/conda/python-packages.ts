@@ -2,10 +2,12 @@ import type { SolveOptions } from '../../../conda/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
 import { inTurns } from '../../../foundation/work.ts';
 import {
+  type AddressedWheels,
   type BuiltWheel,
   type CommitFinder,
   fitOfWheel,
   isPythonVersion,
+  NoPythonSolution,
   type PythonRequest,
   type PythonSolver,
   type PythonTarget,
@@ -40,6 +42,7 @@ export interface PythonParts {
   readonly pythonSolver: PythonSolver;
   readonly uv: Pick<UvProgram, 'isThere'>;
   readonly commits: Pick<CommitFinder, 'commitOf'>;
+  readonly addressed: AddressedWheels;
 }
 
 /** Builds wheels of source distributions for packages of Conda, and the Python among them. */
@@ -64,7 +67,7 @@ const mostBuilt = 10;
 export async function findWheels(
   { packages, pip, isLocked, pythonLock }: FoundPackages,
   system: CondaSystem,
-  { pythonSolver, uv, commits }: PythonParts,
+  { pythonSolver, uv, commits, addressed }: PythonParts,
   options: WheelOptions,
 ): Promise<readonly WheelFile[]> {
   const target = targetOf(packages, system);
@@ -76,16 +79,24 @@ export async function findWheels(
   const lines = pip.map(readPipLine);
   const reasons = lines.flatMap(line => (line.kind === 'builder' ? [line.reason] : []));
   if (reasons.length > 0) throw new BuilderRequired([...new Set(reasons)].slice(0, mostReasons));
-  const listed = lines.flatMap(line => (line.kind === 'wheel' ? [line.wheel] : []));
+  const named = lines.filter(isAddressed);
+  // A lock file lists what its wheels require.
+  const listed = isLocked ? named.flatMap(line => (line.kind === 'wheel' ? [line.wheel] : [])) : [];
+  const open = isLocked ? named.filter(({ kind }) => kind === 'address') : [];
+  if (open.length > 0) {
+    throw new BuilderRequired(open.map(({ wheel }) => `the address of ${wheel.name} for pip`));
+  }
   const sources = lines.flatMap(line => (line.kind === 'source' ? [line.project] : []));
   const repositories = lines.filter(isRepository);
-  const requirements = lines.filter(isProject);
+  const projects = lines.filter(isProject);
   const indexes = lines.filter(isIndex);
-  for (const { name, ignored } of requirements.slice(0, mostReasons)) {
+  for (const { name, ignored } of projects.slice(0, mostReasons)) {
     if (ignored === undefined) continue;
     options.log(`pip ignores ${ignored} behind ${name}: write it in a line of its own`);
   }
-  const requiresUv = requirements.length + sources.length + repositories.length > 0;
+  const toRead = isLocked ? [] : named;
+  const toSolve = projects.length + sources.length + repositories.length + toRead.length;
+  const requiresUv = toSolve > 0;
   if (requiresUv && !uv.isThere()) {
     throw new BuilderRequired([`the 'pip' packages${isLocked ? ' of the lock file' : ''}`]);
   }
@@ -94,6 +105,8 @@ export async function findWheels(
   if (!requiresUv && !hasPython) return listed;
   if (target === undefined) throw new BuilderRequired([packagesFor(packages, system)]);
   requireFitting(listed, target);
+  const read = await readAddressed(toRead, { projects, target, addressed }, options);
+  const requirements = [...projects, ...read.map(requirementOf)];
   const { buildWheels } = options;
   if (sources.length > 0 && (!buildWheels || sources.length > mostBuilt)) {
     throw new BuilderRequired(sources.map(sourceOf));
@@ -102,7 +115,10 @@ export async function findWheels(
   const made = sources.length === 0 ? [] : ((await buildWheels?.(sources, environment)) ?? []);
   const given = [...listed, ...made.map(withoutMetadata)];
   const prereleases = lines.some(({ kind }) => kind === 'prereleases');
-  const request = { requirements, packages, target, indexes, isLocked, prereleases };
+  const request = {
+    ...{ requirements, packages, target, indexes, isLocked, prereleases },
+    given: read.map(({ wheel }) => wheel),
+  };
   const known = sources.length;
   if (repositories.length === 0) {
     if (requirements.length === 0) return given;
@@ -123,7 +139,7 @@ export async function findWheels(
   const whole = {
     ...request,
     requirements: [...requirements, ...built.map(requirementOf)],
-    given: built.map(({ wheel }) => wheel),
+    given: [...request.given, ...built.map(({ wheel }) => wheel)],
   };
   const inAll = known + toBuild.length;
   const solved =
@@ -131,6 +147,64 @@ export async function findWheels(
   const names = new Set(wheels.map(({ name }) => projectName(name)));
   return [...given, ...wheels, ...solved.filter(({ name }) => !names.has(projectName(name)))];
 }
+
+type AddressedLine = Extract<PipLine, { kind: 'wheel' | 'address' }>;
+
+/** Reads the wheels that a request names by their addresses. Throws a `Fault` for one that does not fit, or has no digest beside others. */
+async function readAddressed(
+  lines: readonly AddressedLine[],
+  {
+    projects,
+    target,
+    addressed,
+  }: {
+    readonly projects: readonly PythonRequirement[];
+    readonly target: PythonTarget;
+    readonly addressed: AddressedWheels;
+  },
+  { log, signal }: WheelOptions,
+): Promise<readonly { wheel: BuiltWheel; extras: readonly string[] }[]> {
+  if (lines.length > mostAddressed) {
+    throw refuse(`More than ${mostAddressed} addresses of wheels for pip: put them into an index`);
+  }
+  const names = new Set<string>();
+  for (const { wheel } of lines) {
+    if (names.has(wheel.name)) throw refuse(`Two addresses of ${wheel.name} for pip: remove one`);
+    names.add(wheel.name);
+    if (fitOfWheel(wheel.fileName, target) === undefined) {
+      throw new NoPythonSolution(
+        `The wheel ${wheel.fileName} does not run with ${systemOf(target)}: name another file`,
+        olderFitting(wheel.fileName, target),
+      );
+    }
+  }
+  const open = lines.find(({ kind }) => kind === 'address');
+  if (open && projects.some(({ hashes }) => hashes !== undefined)) {
+    throw refuse(
+      `The Python packages have hashes, and ${open.wheel.name} @ ${open.wheel.url} has none: add '#sha256=' and its SHA-256`,
+    );
+  }
+  return inTurns(wheelsAtOnce, lines, async ({ kind, wheel: named, extras = [] }) => {
+    const wheel = await addressed.read(named, signal);
+    if (kind === 'address') {
+      log(`${wheel.name} ${wheel.version} at ${wheel.url} has the SHA-256 ${wheel.sha256}`);
+    }
+    return { wheel, extras };
+  });
+}
+
+/** Returns the newest older Python that can use a wheel; undefined for none. */
+function olderFitting(fileName: string, target: PythonTarget): string | undefined {
+  for (let minor = Number(target.version.split('.')[1]) - 1; minor >= oldestMinor; minor -= 1) {
+    const older = { ...target, version: `3.${minor}.0` };
+    if (fitOfWheel(fileName, older) !== undefined) return `3.${minor}`;
+  }
+  return undefined;
+}
+
+const oldestMinor = 7;
+const mostAddressed = 20;
+const wheelsAtOnce = 2;
 
 /** Returns the wheels that satisfy requirements. Those that no index has are built. */
 async function solveBuilding(
@@ -300,12 +374,17 @@ async function wheelsOfLock(
 function requireFitting(wheels: readonly WheelFile[], target: PythonTarget): void {
   const other = wheels.find(({ fileName }) => fitOfWheel(fileName, target) === undefined);
   if (other === undefined) return;
-  const { version, machine, glibc } = target;
-  throw new Fault(
-    'bad-request',
-    `The wheel ${other.fileName} of the lock file does not run with Python ${version} on Linux for ${machine} with glibc ${glibc}, as the image has them: lock the packages for this image`,
-    { phase: 'build' },
+  throw refuse(
+    `The wheel ${other.fileName} of the lock file does not run with ${systemOf(target)}: lock the packages for this image`,
   );
+}
+
+function systemOf({ version, machine, glibc }: PythonTarget): string {
+  return `Python ${version} on Linux for ${machine} with glibc ${glibc}, as the image has them`;
+}
+
+function isAddressed(line: PipLine): line is AddressedLine {
+  return line.kind === 'wheel' || line.kind === 'address';
 }
 
 function isRepository(line: PipLine): line is Extract<PipLine, { kind: 'repository' }> {

@@ -92,7 +92,7 @@ function requireOpenIndex(
 
 /** Returns the address that a line names; undefined for one that is looked up. */
 function addressIn(line: PipLine): string | undefined {
-  if (line.kind === 'wheel') return line.wheel.url;
+  if (line.kind === 'wheel' || line.kind === 'address') return line.wheel.url;
   return line.kind === 'source' ? line.project.source.url : undefined;
 }
 

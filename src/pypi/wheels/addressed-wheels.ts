@@ -1,0 +1,62 @@
+import type { FetchArchive } from '../../conda/index.ts';
+import { inRoom, threadNeeds } from '../../conda/layers/gzip/index.ts';
+import { runTask } from '../../conda/threads/one-task.ts';
+import { Fault } from '../../foundation/fault.ts';
+import { Semaphore } from '../../foundation/semaphore.ts';
+import { SingleFlight } from '../../foundation/single-flight.ts';
+import type { AddressedWheel, BuiltWheel } from '../wheel-file.ts';
+
+/** Reads wheels that requests name by their addresses: a solver must know what they require. */
+export interface AddressedWheels {
+  /**
+   * Fetches a wheel, and returns it with its metadata, and with the digest that it has now where none is stated. Callers share one fetch.
+   * Throws a `Fault` for a file that cannot be fetched, has another digest, or is not the wheel that its name says.
+   */
+  read(wheel: AddressedWheel, signal: AbortSignal): Promise<BuiltWheel>;
+}
+
+/** What the thread reads. */
+export interface WheelToRead {
+  readonly path: string;
+  readonly wheel: AddressedWheel;
+}
+
+const worker = new URL('./metadata-worker.ts', import.meta.url);
+const longestMs = 20_000;
+/** Wheels of all callers that are on this machine for it at the same time. */
+const mostAtOnce = 4;
+
+/** @param fetchWheel fetches a wheel, and verifies its digest where one is stated */
+export function createAddressedWheels(fetchWheel: FetchArchive): AddressedWheels {
+  const turns = new Semaphore({ limit: mostAtOnce, perKey: 2 });
+  const reads = new SingleFlight<BuiltWheel>();
+
+  const read = async (wheel: AddressedWheel, signal: AbortSignal): Promise<BuiltWheel> => {
+    const { host } = new URL(wheel.url);
+    using _turn = await turns.take({ key: host, signal });
+    await using archive = await fetchWheel(wheel, signal);
+    const { path, size, sha256 } = archive;
+    const metadata = await inRoom(threadNeeds.layer, () => readOnThread({ path, wheel }, signal));
+    return { ...wheel, size, sha256, metadata };
+  };
+
+  return {
+    read: (wheel, signal) =>
+      reads.run(stop => read(wheel, stop), { key: JSON.stringify(wheel), signal }),
+  };
+}
+
+async function readOnThread(order: WheelToRead, signal: AbortSignal): Promise<string> {
+  const stop = AbortSignal.any([signal, AbortSignal.timeout(longestMs)]);
+  try {
+    return await runTask<WheelToRead, string>(worker, order, stop);
+  } catch (error) {
+    if (error instanceof Fault || signal.aborted) throw error;
+    const { fileName, url } = order.wheel;
+    throw new Fault(
+      'bad-request',
+      `The list of files in ${fileName} at ${new URL(url).host} takes too long or too much memory to read: name another version`,
+      { phase: 'build', cause: error },
+    );
+  }
+}
