@@ -34,6 +34,16 @@ interface Built {
   readonly buildId: string;
 }
 
+/** Python for arm64: the beginning of a program is enough. */
+const otherPython: CondaPackage = {
+  ...{ name: 'python', version: '3.11.2', index: { subdir: 'linux-aarch64' } },
+  files: ['python', 'python3.11'].map(name => ({
+    name: `bin/${name}`,
+    content: Buffer.from(`7f454c46020101${'00'.repeat(9)}0200b70001000000`.padEnd(128, '0'), 'hex'),
+    mode: 0o755,
+  })),
+};
+
 /** Shows what its build could use. */
 const sealed = {
   name: 'sealed',
@@ -88,7 +98,7 @@ suite('packages of pip without a wheel', () => {
     git = await startGitServer();
     const [, gitPort = ''] = git.host.split(':');
     served = await startCondaChannels({
-      'conda-forge': [...pythonPackages(), gitPackage(), ...linked(gitPort)],
+      'conda-forge': [...pythonPackages(), otherPython, gitPackage(), ...linked(gitPort)],
     });
     await pushDebianImage(registry, 'debian');
     baseImage = `${registry.host}/debian:1`;
@@ -181,6 +191,17 @@ suite('packages of pip without a wheel', () => {
     assert.match(more, /: 1 packages? and 2 of PyPI, found in /, more);
     assert.doesNotMatch(more, /is built from|load build definition/);
     assert.equal(await run(other, 'python', '-c', 'import docopt, idna; print("both")'), 'both\n');
+  });
+
+  test('a package for another platform than that of the builder is refused with what to do', async () => {
+    const built = await request(['docopt==0.6.2'], { containerPlatform: 'linux/arm64' });
+    const log = await logOf(built);
+    assert.match(log, /docopt 0\.6\.2 has no wheel/, log);
+    assert.match(
+      log,
+      /a program for another platform than the builder's, which emulates none/,
+      log,
+    );
   });
 
   test('what a package requires is known when it is built, also one that another package requires', async () => {
