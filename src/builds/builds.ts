@@ -204,15 +204,7 @@ export function createBuilds(deps: BuildsDeps): Builds {
     return sought;
   };
 
-  const get = async (id: string): Promise<BuildRow> => {
-    const row = await store.find(ownId(id));
-    if (row) return row;
-    throw new Fault(
-      'build-unknown',
-      'The build does not exist: check its id, or request the image again',
-      { phase: 'request' },
-    );
-  };
+  const get = (id: string): Promise<BuildRow> => readBuild(store, id);
 
   const finishUnstarted = async (
     row: BuildRow,
@@ -417,6 +409,17 @@ const purgedAtOnce = 100;
 const comparedBuilds = 20;
 /** The limits of a grant whose key was replaced since its build has ended. No token has these. */
 const unreadable = ' unknown';
+
+/** Returns a build, as {@link Builds.get} does. */
+export async function readBuild(store: Pick<BuildStore, 'find'>, id: string): Promise<BuildRow> {
+  const row = await store.find(ownId(id));
+  if (row) return row;
+  throw new Fault(
+    'build-unknown',
+    'The build does not exist: check its id, or request the image again',
+    { phase: 'request' },
+  );
+}
 
 /** Returns the id of a build without the prefix that ids of the reference service have. */
 function ownId(id: string): string {

@@ -13,7 +13,7 @@ export { type BuildService, createBuildService } from './build-service.ts';
 export type { ContainmentOptions } from './builder/contained/containment.ts';
 export { type BringBuilder, findBuilders } from './builder/find-builders.ts';
 export type { BuilderShare } from './builder/found-builder.ts';
-export type { Builds, Cancellation } from './builds.ts';
+export { type Builds, type Cancellation, readBuild } from './builds.ts';
 export { sendUnsent, unsentIn } from './logs/archived-logs.ts';
 export type { BuildLogs, LogOptions } from './logs/build-logs.ts';
 export type { BuildStep, PlatformLayers, StepState } from './logs/build-step.ts';

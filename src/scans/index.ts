@@ -13,5 +13,5 @@ export {
 } from './scan-policy.ts';
 export type { ScanReferrers } from './scan-referrers.ts';
 export type { Scanner } from './scanner.ts';
-export { createScans, type Scan, type Scans } from './scans.ts';
+export { createScans, readEndedScan, refusalOf, type Scan, type Scans } from './scans.ts';
 export { severities, type Vulnerability } from './vulnerability.ts';

@@ -284,15 +284,6 @@ export function createScans(deps: ScansDeps): Scans {
     return { scan, details: await unpackDetails(packed) };
   };
 
-  const refusalOf = ({ succeeded, reason, report }: Scan, levels: readonly string[]) => {
-    if (!succeeded || !report) {
-      return `Container security scan did not complete successfully: ${reason ?? 'request the image again'}`;
-    }
-    const found = outside(report, levels);
-    if (found.length === 0) return undefined;
-    return `Container security scan operation found one or more vulnerabilities with severity: ${found.join(',')}`;
-  };
-
   const sarif = (id: string) =>
     writing.run(async () => {
       const { scan, details } = await documented(id);
@@ -430,6 +421,28 @@ function partsOf({ root }: PulledImage) {
     mediaType,
     platform: platform ? `${platform.os}/${platform.architecture}` : undefined,
   }));
+}
+
+/** See {@link Scans.refusalOf}. */
+export function refusalOf(
+  { succeeded, reason, report }: Scan,
+  levels: readonly string[],
+): string | undefined {
+  if (!succeeded || !report) {
+    return `Container security scan did not complete successfully: ${reason ?? 'request the image again'}`;
+  }
+  const found = outside(report, levels);
+  if (found.length === 0) return undefined;
+  return `Container security scan operation found one or more vulnerabilities with severity: ${found.join(',')}`;
+}
+
+/** Returns a scan that has ended; undefined for others. */
+export async function readEndedScan(
+  store: Pick<ScanStore, 'find'>,
+  id: string,
+): Promise<Scan | undefined> {
+  const row = await store.find(id);
+  return row && row.finishedAt !== null ? scanOf(row) : undefined;
 }
 
 async function scanOf({ report, ...row }: ScanRow): Promise<Scan> {

@@ -217,6 +217,51 @@ suite('reads of a replica that follows', () => {
     assert.deepEqual(answers, [...admitted.flatMap(one => [one, one]), [429, '0'], [429, '0']]);
   });
 
+  test('tell the state of requests and builds', async () => {
+    const made = await request('A=6');
+    const path = `/v1alpha2/container/${made.requestId}/status`;
+    const answers = async (server: Sluice, path: string) => {
+      const response = await at(server, path);
+      const { duration: _, ...body } = (await response.json()) as Record<string, unknown>;
+      return { status: response.status, type: response.headers.get('content-type'), body };
+    };
+    const asked = async (path: string) => {
+      await askedOf(leads, path);
+      const answer = await answers(follows, path);
+      const isOwn = (await askedOf(leads, path)) === 0;
+      assert.deepEqual(answer, await answers(leads, path));
+      return { ...answer, isOwn };
+    };
+    const done = await asked(path);
+    assert.equal(done.isOwn, true);
+    assert.deepEqual([done.status, done.body.status, done.body.succeeded], [200, 'DONE', true]);
+    await leads.fetch(`/container-token/${made.containerToken}`, {
+      method: 'DELETE',
+      headers: login,
+    });
+    assert.equal((await at(follows, path)).status, 404);
+
+    const enter = (id: string, values: string) =>
+      database.query(
+        `INSERT INTO builds (id, build_key, number, target, plan, owner, trusted, created_at, started_at, finished_at, kept_until, succeeded)
+         VALUES ($1, $1, 1, 'example.com/builds:' || $1, '{}', '192.0.2.1', 0, 1000, ${values})`,
+        [id],
+      );
+    await enter('0123456789abcdef_1', '2000, NULL, NULL, NULL');
+    await enter('0123456789abcdef_2', '2000, 3000, 99999999999999, 0');
+    const running = await asked('/v1alpha1/builds/bd-0123456789abcdef_1/status');
+    assert.deepEqual([running.isOwn, running.body.phase], [true, 'running']);
+    const failed = await asked('/v1alpha1/builds/0123456789abcdef_2/status');
+    assert.deepEqual([failed.isOwn, failed.body.succeeded], [true, false]);
+    // The leader says what does not exist, and what nobody has set up.
+    for (const other of ['builds/0123456789abcdef_3/status', 'scans/sc-1']) {
+      const path = `/v1alpha1/${other}`;
+      await askedOf(leads, path);
+      assert.ok((await at(follows, path)).status >= 404);
+      assert.equal(await askedOf(leads, path), 1);
+    }
+  });
+
   test('go on without a leader', async () => {
     const made = await request('A=3');
     assert.equal((await pull(follows, made, '192.0.2.4')).status, 200);

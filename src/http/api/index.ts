@@ -28,4 +28,5 @@ export {
 export { requireScans, type ScanRoutesDeps } from './container/scan-routes.ts';
 export { type ScanRules, scanWish } from './container/scan-wish.ts';
 export { jsonApi, jsonApiDocument } from './json-api.ts';
+export { isStatusPath, statusApi } from './status-api.ts';
 export { isAccepted, type ValidateDeps } from './validate-credentials.ts';

@@ -62,6 +62,20 @@ const platformQuery = z.object({
     .describe('Address of the platform that issued the access token in the Authorization header'),
 });
 
+export const buildStatusRoute = apiRoute({
+  id: 'getBuildStatus',
+  method: 'get',
+  path: '/v1alpha1/builds/{buildId}/status',
+  tag,
+  summary: 'State of a build',
+  access: 'anybody',
+  params,
+  responses: ok(buildStatusSchema, 'The state'),
+  faults: ['not-found'],
+  run: async ({ params: { buildId } }, { builds }: { readonly builds: Pick<Builds, 'get'> }) =>
+    statusOf(await builds.get(buildId)),
+});
+
 /** Routes of builds: details, status, logs. Source: container service specification, sections 2.5 and 4. */
 export const buildRoutes = [
   apiRoute({
@@ -88,19 +102,7 @@ export const buildRoutes = [
       };
     },
   }),
-  apiRoute({
-    id: 'getBuildStatus',
-    method: 'get',
-    path: '/v1alpha1/builds/{buildId}/status',
-    tag,
-    summary: 'State of a build',
-    access: 'anybody',
-    params,
-    responses: ok(buildStatusSchema, 'The state'),
-    faults: ['not-found'],
-    run: async ({ params: { buildId } }, { builds }: BuildRoutesDeps) =>
-      statusOf(await builds.get(buildId)),
-  }),
+  buildStatusRoute,
   apiRoute({
     id: 'getBuildLogs',
     method: 'get',

@@ -16,21 +16,23 @@ const tag = 'Mirrors';
 const params = { mirrorId: z.string().describe('`mirrorId` of the status of the request') };
 const plainText = 'text/plain; charset=utf-8';
 
+export const mirrorRoute = apiRoute({
+  id: 'getMirror',
+  method: 'get',
+  path: '/v1alpha1/mirrors/{mirrorId}',
+  tag,
+  summary: 'Details of a copy of an image',
+  access: 'anybody',
+  params,
+  responses: ok(mirrorDetailsSchema, 'The copy'),
+  faults: ['not-found'],
+  run: async ({ params: { mirrorId } }, { builds }: Pick<MirrorRoutesDeps, 'builds'>) =>
+    details(mirrorId, await builds.get(mirrorId)),
+});
+
 /** Routes of copies of images, which are builds without a recipe. Source: reference service, mirrors. */
 export const mirrorRoutes = [
-  apiRoute({
-    id: 'getMirror',
-    method: 'get',
-    path: '/v1alpha1/mirrors/{mirrorId}',
-    tag,
-    summary: 'Details of a copy of an image',
-    access: 'anybody',
-    params,
-    responses: ok(mirrorDetailsSchema, 'The copy'),
-    faults: ['not-found'],
-    run: async ({ params: { mirrorId } }, { builds }: MirrorRoutesDeps) =>
-      details(mirrorId, await builds.get(mirrorId)),
-  }),
+  mirrorRoute,
   apiRoute({
     id: 'getMirrorLogs',
     method: 'get',

@@ -16,6 +16,7 @@ import {
   isToBeMade,
   type Submission,
 } from '../../../request/index.ts';
+import type { TokenRegistry } from '../../../request/tokens/index.ts';
 import { type ScanPolicy, type Scans, scanToPass } from '../../../scans/index.ts';
 import type { DiskSpace } from '../../../storage/directory/index.ts';
 import type { UsageStore } from '../../../storage/rows/index.ts';
@@ -87,6 +88,13 @@ export interface ContainerDeps extends AcceptRequestDeps, EndRequestDeps {
   readonly scanPolicy: ScanPolicy;
 }
 
+/** What the state of a container request is read from. */
+export interface ContainerStatusDeps extends Pick<ContainerDeps, 'pageUrlOf' | 'scanPolicy'> {
+  readonly builds: Pick<Builds, 'get'>;
+  readonly tokens: Pick<TokenRegistry, 'get'>;
+  readonly scans: Pick<Scans, 'get' | 'refusalOf' | 'pageUrlOf'> | undefined;
+}
+
 const tag = 'Containers';
 const token = z.string().describe('`containerToken` or `requestId` of the answer to the request');
 const requestBody = {
@@ -117,6 +125,24 @@ const details = {
   responses: ok(containerDetailsSchema, 'The request, and the images that it stands for'),
   faults: ['not-found'],
 } as const;
+
+export const containerStatusRoute = apiRoute({
+  id: 'getContainerStatus',
+  method: 'get',
+  path: '/v1alpha2/container/{token}/status',
+  tag,
+  summary: 'State of a container request',
+  access: 'anybody',
+  params: { token },
+  responses: ok(containerStatusSchema, 'The state', containerExample.status),
+  faults: ['not-found'],
+  async run({ params }, { builds, pageUrlOf, tokens, scans, scanPolicy }: ContainerStatusDeps) {
+    if (isDryRunId(params.token)) throw dryRunHasNoStatus();
+    const request = await tokens.get(params.token);
+    const status = await containerStatus(builds, pageUrlOf, request);
+    return withScan(status, request, scans, scanPolicy);
+  },
+});
 
 /** Routes that make, show and end container requests. Source: container service specification, sections 2.4 and 4. */
 export const containerRoutes = [
@@ -156,23 +182,7 @@ export const containerRoutes = [
     run: ({ ctx, caller, params }, deps: ContainerDeps) =>
       requestDetails(ctx.req, caller, params.token, deps),
   }),
-  apiRoute({
-    id: 'getContainerStatus',
-    method: 'get',
-    path: '/v1alpha2/container/{token}/status',
-    tag,
-    summary: 'State of a container request',
-    access: 'anybody',
-    params: { token },
-    responses: ok(containerStatusSchema, 'The state', containerExample.status),
-    faults: ['not-found'],
-    async run({ params }, { builds, pageUrlOf, tokens, scans, scanPolicy }: ContainerDeps) {
-      if (isDryRunId(params.token)) throw dryRunHasNoStatus();
-      const request = await tokens.get(params.token);
-      const status = await containerStatus(builds, pageUrlOf, request);
-      return withScan(status, request, scans, scanPolicy);
-    },
-  }),
+  containerStatusRoute,
   apiRoute({
     id: 'endContainer',
     method: 'delete',
@@ -291,7 +301,7 @@ type Status = Awaited<ReturnType<typeof containerStatus>>;
 async function withScan(
   status: Status,
   request: ContainerRequest,
-  scans: Scans | undefined,
+  scans: ContainerStatusDeps['scans'],
   policy: ScanPolicy,
 ) {
   if (!request.scan) return status;

@@ -58,21 +58,25 @@ const scanDetailsSchema = z
   })
   .meta({ title: 'ScanDetails' });
 
+export const scanRoute = apiRoute({
+  id: 'getScan',
+  method: 'get',
+  path: '/v1alpha1/scans/{scanId}',
+  tag,
+  summary: 'Result of a scan of an image',
+  access: 'anybody',
+  params,
+  responses: ok(scanDetailsSchema, 'The scan'),
+  faults: ['not-found', 'not-provided'],
+  run: async (
+    { params: { scanId } },
+    { scans }: { readonly scans: Pick<Scans, 'get'> | undefined },
+  ) => describeScan(await requireScans(scans).get(scanId)),
+});
+
 /** Routes of scans: whoever knows an id may read its scan, as with builds. Source: reference service, scans. */
 export const scanRoutes = [
-  apiRoute({
-    id: 'getScan',
-    method: 'get',
-    path: '/v1alpha1/scans/{scanId}',
-    tag,
-    summary: 'Result of a scan of an image',
-    access: 'anybody',
-    params,
-    responses: ok(scanDetailsSchema, 'The scan'),
-    faults: ['not-found', 'not-provided'],
-    run: async ({ params: { scanId } }, { scans }: ScanRoutesDeps) =>
-      describeScan(await requireScans(scans).get(scanId)),
-  }),
+  scanRoute,
   apiRoute({
     id: 'getScanLogs',
     method: 'get',
@@ -120,7 +124,7 @@ export const scanRoutes = [
 ];
 
 /** Returns the scans of a server. Throws a `Fault` for one without a scanner. */
-export function requireScans(scans: Scans | undefined): Scans {
+export function requireScans<S>(scans: S | undefined): S {
   if (scans) return scans;
   throw new Fault(
     'not-provided',

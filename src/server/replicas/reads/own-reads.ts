@@ -1,11 +1,12 @@
 import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import type { Middleware, ParameterizedContext } from 'koa';
-import { accessInOwnRight } from '../../../builds/index.ts';
+import { accessInOwnRight, readBuild } from '../../../builds/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
 import { noTally } from '../../../foundation/telemetry/counted.ts';
 import { noRemoteHealth } from '../../../foundation/telemetry/index.ts';
 import { readVersion } from '../../../foundation/version.ts';
+import { isStatusPath, statusApi } from '../../../http/api/index.ts';
 import { handedOnHeaders, type RequestState } from '../../../http/index.ts';
 import {
   createRegistryAuth,
@@ -29,7 +30,7 @@ import {
 } from '../../../pull/index.ts';
 import { type ContainerRequest, createFindServed } from '../../../request/index.ts';
 import { createTokenReader, type TokenReader } from '../../../request/tokens/index.ts';
-import { mustScan, type ScanPolicy } from '../../../scans/index.ts';
+import { mustScan, readEndedScan, refusalOf, type ScanPolicy } from '../../../scans/index.ts';
 import { begun } from '../../../storage/content/byte-source.ts';
 import { SlabPool } from '../../../storage/content/index.ts';
 import { readKeyFile } from '../../../storage/directory/index.ts';
@@ -38,14 +39,14 @@ import type { Access, RegistryClient } from '../../../upstream/index.ts';
 import { createPeople } from '../../assembly/people.ts';
 import { createRegistries, type UpstreamDeps } from '../../assembly/registry-clients.ts';
 import { keyDirectory } from '../../config/index.ts';
-import { accessRules, configuredPlaces } from '../../config/read/index.ts';
+import { accessRules, configuredPlaces, configuredScanner } from '../../config/read/index.ts';
 import type { HandOn } from '../hand-on.ts';
 import type { OrderedBlobs } from '../ordered-blobs.ts';
 import { LeaderOnly, leaderOnly } from './leader-only.ts';
 import { createPullTeller, type PullTeller } from './pull-teller.ts';
 import { createReadContent } from './read-content.ts';
 
-/** Answers pulls from the rows and the content of the site, in place of the leader. */
+/** Answers pulls, and the state of requests and builds, from the rows and the content of the site, in place of the leader. */
 export interface OwnReads {
   /**
    * Answers the request, or returns false, without any effect, for one that only the leader can answer.
@@ -105,11 +106,12 @@ export function createOwnReads(deps: OwnReadsDeps): OwnReads {
   return {
     async answers(ctx) {
       const { req, res } = ctx;
-      if (isAudited || !isCurrent() || performance.now() < restUntil) return false;
-      if (!isCovered(req, ctx.path) || !teller.hasRoom()) return false;
+      if (!isCurrent() || performance.now() < restUntil) return false;
+      if (!isCovered(req, ctx.path, isAudited) || !teller.hasRoom()) return false;
       try {
-        const { routes } = await open();
-        await routes(ctx, leaderOnly('it is no pull'));
+        const { routes, states } = await open();
+        const answer = isStatusPath(ctx.path) ? states : routes;
+        await answer(ctx, leaderOnly('no replica answers it'));
         return true;
       } catch (error) {
         if (res.headersSent || res.closed) throw error;
@@ -142,15 +144,23 @@ export function createOwnReads(deps: OwnReadsDeps): OwnReads {
 }
 
 /** Returns true for a request that this replica may answer, as far as the request alone says. */
-function isCovered({ method, headers }: IncomingMessage, path: string): boolean {
+function isCovered(
+  { method, headers }: IncomingMessage,
+  path: string,
+  isAudited: boolean,
+): boolean {
   if (method !== 'GET' && method !== 'HEAD') return false;
-  if (path !== '/v2' && !path.startsWith('/v2/')) return false;
+  const isPull = path === '/v2' || path.startsWith('/v2/');
+  if (isPull ? isAudited : !isStatusPath(path)) return false;
   // The leader answers browsers, with the headers of `cors.origins`.
   return headers.origin === undefined && headers['sec-fetch-site'] === undefined;
 }
 
 interface Opened {
+  /** Routes of registries. */
   readonly routes: Middleware<RequestState>;
+  /** Routes of the state of requests, builds, copies and scans. */
+  readonly states: Middleware<RequestState>;
   /** May be called again. */
   close(): Promise<void>;
 }
@@ -210,7 +220,8 @@ async function openReads(
     graceMs: rightGraceMs,
   });
   const { pulls } = accessRules(config, publicUrl);
-  const tokens = coveredTokens(createTokenReader(rows.requests), config.scans);
+  const reading = createTokenReader(rows.requests);
+  const tokens = coveredTokens(reading, config.scans);
   const ended = endedBuilds(rows.builds);
   const findImage = createImageFinder({
     documents,
@@ -327,13 +338,29 @@ async function openReads(
       pulls,
     },
   });
+  const pageOf = (kind: string) => (id: string) => new URL(`/view/${kind}/${id}`, publicUrl).href;
+  const states = statusApi({
+    builds: { get: id => readBuild(rows.builds, id) },
+    tokens: reading,
+    pageUrlOf: pageOf('builds'),
+    scans: configuredScanner(config) && {
+      async get(id) {
+        const scan = await readEndedScan(rows.scans, id);
+        if (!scan) throw new LeaderOnly('it runs the scans');
+        return scan;
+      },
+      refusalOf,
+      pageUrlOf: pageOf('scans'),
+    },
+    scanPolicy: config.scans,
+  });
   // As the leader does.
   const looking = setInterval(() => {
     accountFiles.look().catch(err => log.warn({ err }, 'cannot check the account files'));
   }, accountsMs).unref();
   parts.defer(() => clearInterval(looking));
   const open = parts.move();
-  return { routes, close: () => open.disposeAsync() };
+  return { routes, states, close: () => open.disposeAsync() };
 }
 
 /** Leaves requests to the leader whose right depends on what only the leader has. */
