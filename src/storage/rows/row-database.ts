@@ -49,6 +49,8 @@ export type RowsWork<T> = Generator<Sent, T, StatementResults>;
 
 /** A database for the stores. `sql` is the same text for all databases, see docs/adr/0046-one-set-of-statements.md. */
 export interface RowDatabase {
+  /** True where statements run in this thread: each one holds the event loop, also while it waits for the disk. */
+  readonly isInThread?: boolean;
   sql<Row = unknown>(text: string): Statement<Row>;
   /** Runs a statement, or several one after the other, that change nothing. */
   read<T>(call: Call<T>): Promise<T>;

@@ -4,8 +4,10 @@ import type { Call, Change, RowDatabase, Statement, Value } from './row-database
 
 // A step holds the event loop, and SQLite's only write lock, for about this time.
 const stepMs = 8;
-// Changing a row takes 5 microseconds, or up to 100 when its pages come from the disk.
+// Changing a row takes 5 microseconds, up to 100 of processor time when its pages come from the disk, and up to 2
+// milliseconds in all when the disk is busy.
 const rowsAtOnce = 64;
+const fewestChanges = 8;
 const fewestRows = 32;
 // Rows that are read from the disk take ten times as long as those before them, which were in memory.
 const mostRows = 1024;
@@ -23,7 +25,7 @@ const stepsBetweenFlushes = 32;
  * @throws the reason of the signal, and what a step throws; a `Fault` (503) when the database stays locked
  */
 export function inSmallSteps(
-  database: Pick<RowDatabase, 'commit' | 'settle'>,
+  database: Pick<RowDatabase, 'commit' | 'settle' | 'isInThread'>,
   step: (rows: number) => Call<number>,
   signal?: AbortSignal,
 ): Promise<number> {
@@ -47,30 +49,38 @@ interface OrderedStep<Place> {
  * @param first a place before all rows
  */
 export async function inOrder<Place>(
-  database: Pick<RowDatabase, 'commit' | 'settle'>,
+  database: Pick<RowDatabase, 'commit' | 'settle' | 'isInThread'>,
   first: Place,
   step: (from: Place, rows: number) => Call<OrderedStep<Place>>,
   signal?: AbortSignal,
 ): Promise<number> {
   let sum = 0;
   let from = first;
+  const { isInThread = false } = database;
+  // Across the network, a statement with fewer rows costs more than they do.
+  let allowed = isInThread ? fewestChanges : rowsAtOnce;
   for (let steps = 1; ; steps += 1) {
     signal?.throwIfAborted();
-    const { found, place, isDone, tookMs } = await database.commit(function* () {
+    const { found, place, rows, isDone, tookMs } = await database.commit(function* () {
       const began = performance.now();
       let found = 0;
       let place = from;
-      for (;;) {
-        const reached = yield* step(place, rowsAtOnce);
+      let rows = allowed;
+      for (let last = began; ; ) {
+        const reached = yield* step(place, rows);
         found += reached.found;
         place = reached.place;
-        const tookMs = performance.now() - began;
-        const isDone = reached.found < rowsAtOnce;
-        if (isDone || tookMs >= stepMs) return { found, place, isDone, tookMs };
+        const now = performance.now();
+        const isDone = reached.found < rows;
+        if (isInThread) rows = nextSize(rows, now - last, fewestChanges, rowsAtOnce);
+        last = now;
+        const tookMs = now - began;
+        if (isDone || tookMs >= stepMs) return { found, place, rows, isDone, tookMs };
       }
     });
     sum += found;
     from = place;
+    allowed = rows;
     if (isDone) return sum;
     if (steps % stepsBetweenFlushes === 0) await database.settle();
     await sleep(Math.max(1, tookMs), undefined, signal ? { signal } : {});
@@ -93,7 +103,7 @@ interface OrderedRemoval<Place> {
 
 /** Removes rows in an order, as {@link inOrder} does; returns how many. */
 export function removeInOrder<Place>(
-  database: Pick<RowDatabase, 'commit' | 'settle'>,
+  database: Pick<RowDatabase, 'commit' | 'settle' | 'isInThread'>,
   { statement, values, first, order }: OrderedRemoval<Place>,
   signal?: AbortSignal,
 ): Promise<number> {
@@ -125,7 +135,7 @@ export async function* eachRow<Row>(
     const beforeRead = performance.now();
     const allowed = rows;
     const page = await read(allowed);
-    rows = nextSize(allowed, performance.now() - beforeRead);
+    rows = nextSize(allowed, performance.now() - beforeRead, fewestRows, mostRows);
     for (const row of page) {
       yield row;
       const tookMs = performance.now() - began;
@@ -137,9 +147,9 @@ export async function* eachRow<Row>(
   }
 }
 
-function nextSize(rows: number, tookMs: number): number {
+function nextSize(rows: number, tookMs: number, fewest: number, most: number): number {
   const fitting = Math.floor((rows * stepMs) / Math.max(tookMs, 0.1));
-  return Math.max(fewestRows, Math.min(fitting, rows * 2, mostRows));
+  return Math.max(fewest, Math.min(fitting, rows * 2, most));
 }
 
 /** Changes that readers do not wait for. One that cannot be written is dropped. */

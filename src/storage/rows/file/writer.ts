@@ -193,6 +193,7 @@ class SqliteCall<T> implements Call<T> {
 /** The statements of an SQLite file. They run in this thread, without a wait between the statements of a change. */
 export function sqliteStatements(database: Sqlite, writer: Writer): RowDatabase {
   return {
+    isInThread: true,
     sql: <Row>(text: string) => statementOf<Row>(database, text),
     read: async call => resultOf(call),
     write: (change, options) => writer.write(() => resultOf(change()), options),
