@@ -221,13 +221,14 @@ export async function openSiteRows(place: RowsPlace, server?: ServerUse): Promis
       { phase: 'store' },
     );
   }
-  const { settleFirst, onLock, lock } = server ?? {};
-  const rows = await openPostgresRows(database, {
+  const { settleFirst, onLock, lock, readReplica } = server ?? {};
+  const use = {
     isServer: server !== undefined,
     ...(settleFirst ? { settleFirst } : {}),
     ...(onLock ? { onLock } : {}),
     ...(lock ? { lock } : {}),
-  });
+  };
+  const rows = await openPostgresRows(database, use, readReplica);
   try {
     await requireOwnContent(data, rows);
     return rows;

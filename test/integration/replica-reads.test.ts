@@ -11,6 +11,7 @@ import { eventually } from '../world/eventually.ts';
 import { type ObjectStore, startObjectStore } from '../world/object-store.ts';
 import { newAccessToken } from '../world/platform-user.ts';
 import { type Postgres, startPostgres } from '../world/postgres.ts';
+import { type Standby, startStandby } from '../world/postgres-standby.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { type Replicas, startReplicas } from '../world/replicas.ts';
 import { type SilentProxy, startSilentProxy } from '../world/silent-proxy.ts';
@@ -32,6 +33,7 @@ suite('reads of a replica that follows', () => {
   let registry: Registry;
   let replicas: Replicas;
   let proxy: SilentProxy;
+  let standby: Standby;
   let database: pg.Client;
   let image: string;
   let leads: Sluice;
@@ -58,10 +60,15 @@ suite('reads of a replica that follows', () => {
     await database.connect();
     // The connections of the one that follows can be cut.
     proxy = await startSilentProxy(replicas.database);
+    standby = await startStandby(replicas.database);
     const leader = await replicas.leader();
     leads = replicas.servers[leader] ?? assert.fail();
     await replicas.servers[1 - leader]?.stop();
-    follows = await replicas.start(1 - leader, { SLUICE_DATABASE: proxy.url });
+    follows = await replicas.start(1 - leader, {
+      SLUICE_DATABASE: proxy.url,
+      SLUICE_READ_REPLICA_DATABASE: standby.addressOf(replicas.database),
+      SLUICE_READ_REPLICA_MAX_AGE: '3s',
+    });
     await new Repository(leads, 'public/app', login).pushImage('one', [layer]);
     await new Repository(leads, 'team/app', login).pushImage('one', [other]);
     await eventually('it answers itself', async () => {
@@ -73,6 +80,7 @@ suite('reads of a replica that follows', () => {
     await database?.end();
     await replicas?.[Symbol.asyncDispose]();
     await proxy?.[Symbol.asyncDispose]();
+    await standby?.[Symbol.asyncDispose]();
     await registry?.stop();
     await store?.[Symbol.asyncDispose]();
     await postgres?.[Symbol.asyncDispose]();
@@ -260,6 +268,36 @@ suite('reads of a replica that follows', () => {
       assert.ok((await at(follows, path)).status >= 404);
       assert.equal(await askedOf(leads, path), 1);
     }
+  });
+
+  test('of catalogs come from a read replica of the database that is current', async () => {
+    const issued = await at(follows, '/v2/token?scope=registry:catalog:*', login);
+    const { token } = (await issued.json()) as { token: string };
+    const authorization = `Bearer ${token}`;
+    const names = async () =>
+      (
+        (await (await at(follows, '/v2/_catalog', { authorization })).json()) as {
+          repositories: string[];
+        }
+      ).repositories;
+    const metric = async () =>
+      /^sluice_read_replica_used (\d)$/m.exec(await (await at(follows, '/metrics')).text())?.[1];
+    assert.ok((await names()).includes('team/app'));
+    await eventually('the read replica is used', async () => (await metric()) === '1');
+    const client = new pg.Client(standby.addressOf(replicas.database));
+    await client.connect();
+    await client.query('SELECT pg_wal_replay_pause()');
+    await new Repository(leads, 'public/later', login).pushImage('one', [other]);
+    assert.equal((await at(follows, '/v2/public/later/manifests/one')).status, 200);
+    assert.ok(!(await names()).includes('public/later'));
+    await eventually('it is too old', async () => (await names()).includes('public/later'), 10_000);
+    assert.equal(await metric(), '0');
+    assert.equal((await at(follows, '/readyz')).status, 200);
+    await eventually('the log says so', () =>
+      /the read replica is not used/.test(follows.output()),
+    );
+    await client.query('SELECT pg_wal_replay_resume()');
+    await client.end();
   });
 
   test('go on without a leader', async () => {

@@ -3,7 +3,7 @@ import { chmod, chown, copyFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path';
 import pg from 'pg';
 import type { Certificates } from './certificates.ts';
-import { startDaemon, waitForLine } from './daemon.ts';
+import { type Daemon, startDaemon, waitForLine } from './daemon.ts';
 import { freePort } from './free-port.ts';
 import { runProgram } from './program.ts';
 import { sharedFolder } from './run-folder.ts';
@@ -24,10 +24,10 @@ export interface Postgres extends AsyncDisposable {
 }
 
 // PostgreSQL refuses to run as root.
-const nobody = 65_534;
+export const nobody = 65_534;
 
-const isRoot = process.getuid?.() === 0;
-const asNobody = isRoot ? [`--reuid=${nobody}`, `--regid=${nobody}`, '--clear-groups'] : [];
+export const isRoot = process.getuid?.() === 0;
+export const asNobody = isRoot ? [`--reuid=${nobody}`, `--regid=${nobody}`, '--clear-groups'] : [];
 
 /** Makes the data of a server without databases, which takes longer than a copy of it. */
 async function makeEmpty(folder: string): Promise<void> {
@@ -54,24 +54,11 @@ export async function startPostgres({ durable = false } = {}): Promise<Postgres>
   const port = String(await freePort());
   const data = directory.join('data');
   if (isRoot) await chown(directory.path, nobody, nobody);
-  const setpriv = requireCommand('setpriv');
   const empty = join(await sharedFolder('postgres', makeEmpty), 'data');
   const copied = await runProgram(['cp', '-a', empty, data], { env: process.env });
   assert.equal(copied.code, 0, copied.stderr);
-  const settings = [
-    ...['listen_addresses=127.0.0.1', 'unix_socket_directories='],
-    ...[`fsync=${durable ? 'on' : 'off'}`, 'max_connections=40'],
-  ];
-  // A process that changes its user is not ended with its parent unless it asks for that afterwards.
-  const command = [
-    ...[...asNobody, setpriv, '--pdeathsig', 'INT', requireCommand('postgres'), '-D', data],
-    ...['-p', port, ...settings.flatMap(setting => ['-c', setting])],
-  ];
-  const launch = async () => {
-    const started = startDaemon('setpriv', command, { cwd: directory.path });
-    await waitForLine(started, /ready to accept (?:read-only )?connections/);
-    return started;
-  };
+  const launch = () =>
+    launchPostgres(directory.path, port, [`fsync=${durable ? 'on' : 'off'}`, 'max_connections=40']);
   let daemon = await launch();
   const addressOf = (name: string) => `postgres://sluice@127.0.0.1:${port}/${name}`;
   const administer = async (...statements: readonly string[]) => {
@@ -121,4 +108,21 @@ export async function startPostgres({ durable = false } = {}): Promise<Postgres>
       await directory.remove();
     },
   };
+}
+
+/** Starts PostgreSQL with the data in `data` of a directory. */
+export async function launchPostgres(
+  directory: string,
+  port: string,
+  settings: readonly string[],
+): Promise<Daemon> {
+  const all = ['listen_addresses=127.0.0.1', 'unix_socket_directories=', ...settings];
+  // A process that changes its user is not ended with its parent unless it asks for that afterwards.
+  const command = [
+    ...[...asNobody, requireCommand('setpriv'), '--pdeathsig', 'INT', requireCommand('postgres')],
+    ...['-D', join(directory, 'data'), '-p', port, ...all.flatMap(setting => ['-c', setting])],
+  ];
+  const started = startDaemon('setpriv', command, { cwd: directory });
+  await waitForLine(started, /ready to accept (?:read-only )?connections/);
+  return started;
 }

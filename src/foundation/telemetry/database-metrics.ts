@@ -8,6 +8,41 @@ export interface ConnectionCounts {
   readonly waiting: number;
 }
 
+/** How a read replica of the database is used. */
+export interface ReadReplicaState {
+  readonly isUsed: boolean;
+  /** The oldest that its rows may be now (ms); undefined while it is too far behind, or does not answer. */
+  readonly ageMs: number | undefined;
+}
+
+/** Adds metrics of a read replica. */
+export function addReadReplicaMetrics(
+  registry: Registry,
+  stateOf: () => ReadReplicaState | undefined,
+): void {
+  const registers = [registry];
+  new Gauge({
+    name: 'sluice_read_replica_used',
+    help: '1 while the read replica of the database answers lists and figures, 0 while the primary does',
+    registers,
+    collect() {
+      const state = stateOf();
+      if (state) this.set(state.isUsed ? 1 : 0);
+      else this.remove();
+    },
+  });
+  new Gauge({
+    name: 'sluice_read_replica_age_seconds',
+    help: 'How old what the read replica answers may be, at most; +Inf while it is not used',
+    registers,
+    collect() {
+      const state = stateOf();
+      if (state) this.set((state.ageMs ?? Number.POSITIVE_INFINITY) / 1000);
+      else this.remove();
+    },
+  });
+}
+
 /** Adds metrics of the connections to a database across the network. */
 export function addDatabaseMetrics(
   registry: Registry,

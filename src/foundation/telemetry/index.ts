@@ -8,7 +8,12 @@ export {
   withoutToken,
 } from '../telemetry.ts';
 export { createBlobMetrics, type NoteBlob } from './blob-metrics.ts';
-export { addDatabaseMetrics, type ConnectionCounts } from './database-metrics.ts';
+export {
+  addDatabaseMetrics,
+  addReadReplicaMetrics,
+  type ConnectionCounts,
+  type ReadReplicaState,
+} from './database-metrics.ts';
 export {
   addDiskMetrics,
   type DiskContent,

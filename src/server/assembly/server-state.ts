@@ -6,6 +6,7 @@ import { Fault } from '../../foundation/fault.ts';
 import {
   addDatabaseMetrics,
   addDiskMetrics,
+  addReadReplicaMetrics,
   type createMetricsRegistry,
   createRemoteHealth,
   type Logger,
@@ -31,11 +32,12 @@ import {
   openSiteContent,
   openSiteRows,
 } from '../../storage/index.ts';
-import { type AuditKind, openSecretBox } from '../../storage/rows/index.ts';
+import { type AuditKind, openSecretBox, type ReadReplicaUse } from '../../storage/rows/index.ts';
 import type { ServerLock } from '../../storage/rows/postgres/index.ts';
 import { requireSecretsKey } from '../../storage/whole-data.ts';
 import type { ProxyFor } from '../../upstream/auth/index.ts';
 import { type Config, keyDirectory } from '../config/index.ts';
+import { readReplicaSettings } from '../config/read/index.ts';
 import { createDiskUseWatch } from '../upkeep/index.ts';
 import { clocksOf, createSteadyClock } from '../upkeep/sweep/index.ts';
 
@@ -75,6 +77,7 @@ export async function openState(
         'cannot copy the write-ahead log into the database, so its file grows: check the disk and the file of the database',
       ),
     onLock: news => logLock(log, news),
+    readReplica: readReplicaOf({ config, log }),
     ...(held ? { lock: held } : {}),
   });
   await requireSecretsKey(keyDirectory(config), rows);
@@ -98,6 +101,7 @@ export async function openState(
   const diskUse = createDiskUseWatch({ directory: config.data, content, rows });
   addDiskMetrics(metrics, diskUse.latest);
   addDatabaseMetrics(metrics, () => rows.connections?.());
+  addReadReplicaMetrics(metrics, () => rows.readReplica?.());
   const keptUploads = await rows.uploads.latest(mostOpen);
   // Removes content that the last process had not received completely, and no client can continue.
   await content.removeLeftovers(Number.POSITIVE_INFINITY, keptUploads);
@@ -146,6 +150,23 @@ export async function openState(
       );
     },
   };
+}
+
+/** Returns the read replica of the settings. The log says when it is used, and why it is not. */
+export function readReplicaOf({
+  config,
+  log,
+}: Pick<AppDeps, 'config' | 'log'>): ReadReplicaUse | undefined {
+  const settings = readReplicaSettings(config);
+  return (
+    settings && {
+      ...settings,
+      onChange(reason) {
+        if (reason === undefined) log.info('the read replica of the database answers lists');
+        else log.warn({ reason }, 'the read replica is not used: the database answers lists');
+      },
+    }
+  );
 }
 
 export function logLock(log: AppDeps['log'], news: 'silent' | 'lost' | 'held' | 'taken'): void {

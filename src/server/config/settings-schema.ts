@@ -22,6 +22,7 @@ import {
   cors,
   disk,
   host,
+  readReplica,
   replica,
   s3,
   sweep,
@@ -292,6 +293,7 @@ export const configSchema = z.strictObject({
   content,
   s3: s3.prefault({}).describe('How the bucket of `content` is reached'),
   replica: replica.prefault({}),
+  readReplica: readReplica.prefault({}),
   prefix: z
     .string()
     .regex(/^[a-z0-9]+(?:[._-][a-z0-9]+)*$/, 'expected one path segment of an image name')

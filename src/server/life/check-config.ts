@@ -20,6 +20,7 @@ import {
   configuredScanner,
   configuredSifSigner,
   publicUrlOf,
+  readReplicaSettings,
   tlsSettings,
 } from '../config/read/index.ts';
 import { readCertificates } from './tls-server.ts';
@@ -119,6 +120,7 @@ function checksOf(config: Config): Check[] {
     ...accountFiles,
     [['tls'], () => checkTls(config)],
     [['replica'], () => replicaSettings(config)],
+    [['readReplica'], () => readReplicaSettings(config)],
     [['dockerConfig'], () => configuredCredentials(new Map(), config, undefined)],
     [['sif', 'signingKey'], () => configuredSifSigner(config.sif.signingKey)],
     [['scans'], () => configuredScanner(config)],

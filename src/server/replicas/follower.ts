@@ -4,6 +4,7 @@ import { Fault } from '../../foundation/fault.ts';
 import { noTally } from '../../foundation/telemetry/counted.ts';
 import {
   addLeadMetric,
+  addReadReplicaMetrics,
   createMetricsRegistry,
   withMetrics,
 } from '../../foundation/telemetry/index.ts';
@@ -57,6 +58,7 @@ export function createFollower(deps: UpstreamDeps, leader: CurrentLeader, proof:
   const orderedBlobs = createOrderedBlobs(deps, metrics);
   const handOn = createHandOn(leader, proof, orderedBlobs);
   const reads = createOwnReads({ ...deps, blobs: orderedBlobs, handOn });
+  addReadReplicaMetrics(metrics, reads.readReplica);
   const readiness = createFollowerReadiness(handOn);
   let isDraining = false;
   let hindrance: string | undefined;

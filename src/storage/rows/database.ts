@@ -7,6 +7,7 @@ import { makePrivateFile, syncDirectoriesNow } from '../directory/index.ts';
 import { createCheckpoints } from './file/checkpoints.ts';
 import { migrateSqlite, requireReleased } from './file/sqlite-migrations.ts';
 import { createWriter, sqliteStatements, type WriterDeps } from './file/writer.ts';
+import type { ReadReplicaUse } from './postgres/read-replica.ts';
 import type { ServerLock } from './postgres/server-lock.ts';
 import type { RowDatabase } from './row-database.ts';
 
@@ -26,6 +27,8 @@ export interface ServerUse {
   readonly onLock?: (news: 'silent' | 'lost' | 'held' | 'taken') => void;
   /** That lock, if this server holds it already. */
   readonly lock?: ServerLock;
+  /** A replica of PostgreSQL for reads that may be some seconds old. */
+  readonly readReplica?: ReadReplicaUse | undefined;
 }
 
 const commandPatienceMs = 60_000;

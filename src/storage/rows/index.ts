@@ -92,6 +92,7 @@ export type {
   WorkspaceRow,
   WorkspaceStore,
 } from './people/user-rows.ts';
+export type { ReadReplicaUse } from './postgres/read-replica.ts';
 export { openPostgresRows, openReadRows, openRows, type Rows } from './rows.ts';
 export {
   hasPreviousKey,

@@ -1,5 +1,5 @@
 import { Fault } from '../../foundation/fault.ts';
-import type { ConnectionCounts } from '../../foundation/telemetry/index.ts';
+import type { ConnectionCounts, ReadReplicaState } from '../../foundation/telemetry/index.ts';
 import { type Database, openDatabase, type ServerUse } from './database.ts';
 import {
   createDayCountStore,
@@ -75,6 +75,7 @@ import {
   type WorkspaceStore,
 } from './people/user-rows.ts';
 import type { PostgresUse } from './postgres/postgres-database.ts';
+import type { ReadReplicaUse } from './postgres/read-replica.ts';
 import type { RowDatabase } from './row-database.ts';
 import { createSealedRowStore, type SealedRowStore } from './secret-box.ts';
 
@@ -117,6 +118,8 @@ export interface Rows {
   readonly upkeep: RowsUpkeep;
   /** Returns the connections to a database across the network. */
   readonly connections?: () => ConnectionCounts;
+  /** Returns how the read replica of a database is used. Absent: there is none. */
+  readonly readReplica?: () => ReadReplicaState;
   /** Returns the time of a database across the network, in ms since the epoch. Absent: each machine has its own database. */
   readonly databaseTime?: () => Promise<number>;
   /** Returns false while another server may change the rows: what this one has in memory may be outdated. */
@@ -150,14 +153,19 @@ export function openRows(path: string, server?: ServerUse): Rows {
  * Connects to PostgreSQL.
  *
  * @param url `postgres://user:password@host:port/database`
+ * @param replica answers reads that may be some seconds old
  * @throws a `Fault` when the database cannot be reached, or a newer version wrote it
  */
-export async function openPostgresRows(url: string, use?: PostgresUse): Promise<Rows> {
+export async function openPostgresRows(
+  url: string,
+  use?: PostgresUse,
+  replica?: ReadReplicaUse,
+): Promise<Rows> {
   // Most servers keep their rows in a file, and never load this client.
   const { openPostgres } = await import('./postgres/postgres-database.ts');
   const database = await openPostgres(url, use);
   const { connections, databaseTime, isCurrent, requireChanges, hasSuccessor } = database;
-  return Object.assign(storesOf(database, postgresUpkeep), {
+  return Object.assign(await withReplica(database, replica), {
     connections,
     databaseTime,
     isCurrent,
@@ -166,17 +174,36 @@ export async function openPostgresRows(url: string, use?: PostgresUse): Promise<
   });
 }
 
+/** Returns the stores of a PostgreSQL database, and of its read replica. */
+async function withReplica(
+  database: RowDatabase & Pick<Rows, 'end'>,
+  use: ReadReplicaUse | undefined,
+): Promise<Stores> {
+  if (!use) return storesOf(database, postgresUpkeep);
+  const { openReadReplica } = await import('./postgres/read-replica.ts');
+  const replica = openReadReplica(use, database);
+  return {
+    ...storesOf(database, postgresUpkeep, replica.database),
+    readReplica: replica.state,
+    async end() {
+      await replica.end();
+      await database.end();
+    },
+  };
+}
+
 /** What a server reads that does not lead. Its stores refuse changes. */
-export type ReadRows = ReturnType<typeof storesOf>;
+export type ReadRows = Stores;
 
 /**
  * Returns the rows of a site for a server that only reads them.
  *
  * @param url as for {@link openPostgresRows}
+ * @param replica as there
  */
-export async function openReadRows(url: string): Promise<ReadRows> {
+export async function openReadRows(url: string, replica?: ReadReplicaUse): Promise<ReadRows> {
   const { openPostgresReader } = await import('./postgres/postgres-reader.ts');
-  return storesOf(openPostgresReader(url), postgresUpkeep);
+  return withReplica(openPostgresReader(url), replica);
 }
 
 /** Returns the stores of an open SQLite file. */
@@ -189,17 +216,21 @@ export function rowsOf(database: Database): Rows {
   });
 }
 
+type Stores = Omit<Rows, 'isCurrent' | 'requireChanges' | 'hasSuccessor'>;
+
+/** @param lists reads what may be some seconds old: lists and figures, on which no right, limit or change depends */
 function storesOf(
   database: RowDatabase & Pick<Rows, 'end'>,
   upkeep: RowsUpkeep,
-): Omit<Rows, 'isCurrent' | 'requireChanges' | 'hasSuccessor'> {
+  lists: RowDatabase = database,
+): Stores {
   return {
     requests: createRequestStore(database),
     runs: createRunStore(database),
     scans: createScanStore(database),
     builds: createBuildStore(database),
-    buildList: createBuildListStore(database),
-    hosted: createHostedStore(database),
+    buildList: createBuildListStore(lists),
+    hosted: createHostedStore(database, lists),
     contexts: createContextStore(database),
     uploads: createUploadStore(database),
     contentRows: createContentRowStore(database),
@@ -208,11 +239,11 @@ function storesOf(
     packageLayers: createPackageLayerStore(database),
     verifiedLayers: createVerifiedLayerStore(database),
     anonymousUse: createAnonymousUseStore(database),
-    usage: createUsageStore(database),
-    dayCounts: createDayCountStore(database),
-    queue: createQueueStore(database),
+    usage: createUsageStore(lists),
+    dayCounts: createDayCountStore(lists),
+    queue: createQueueStore(lists),
     contentUse: createContentUseStore(database),
-    pulls: createPullStore(database),
+    pulls: createPullStore(lists),
     users: createUserStore(database),
     accessTokens: createAccessTokenStore(database),
     workspaces: createWorkspaceStore(database),

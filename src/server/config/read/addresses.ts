@@ -113,6 +113,22 @@ export function replicaSettings(config: Config): ReplicaSettings | undefined {
   return { address: new URL(address), keys, database };
 }
 
+/**
+ * Returns the address and the bound of the read replica of the database; undefined without one.
+ *
+ * @throws {@link ConfigError} when the rows are in SQLite
+ */
+export function readReplicaSettings({ database, readReplica }: Config) {
+  const { database: url, maxAge: maxAgeMs } = readReplica;
+  if (url === undefined) return undefined;
+  if (database === 'sqlite') {
+    throw new ConfigError(
+      "'readReplica.database' requires database: postgres://... (SLUICE_DATABASE)",
+    );
+  }
+  return { url, maxAgeMs };
+}
+
 /** Returns the directory of the keys of a site. */
 export function keyDirectory({ replica, data }: Pick<Config, 'replica' | 'data'>): string {
   return replica.keys ?? data;

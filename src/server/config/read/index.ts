@@ -2,7 +2,13 @@
 
 export { effectiveSettings } from '../effective.ts';
 export { accessRules, configuredPlaces, configuredShares } from './access-in-force.ts';
-export { ownHosts, publicUrlOf, type TlsSettings, tlsSettings } from './addresses.ts';
+export {
+  ownHosts,
+  publicUrlOf,
+  readReplicaSettings,
+  type TlsSettings,
+  tlsSettings,
+} from './addresses.ts';
 export {
   configuredBuilderShares,
   configuredBuilderTls,

@@ -156,6 +156,23 @@ export const replica = z.strictObject({
     ),
 });
 
+/** A replica of the database. */
+export const readReplica = z.strictObject({
+  database: z
+    .string()
+    .regex(/^postgres(?:ql)?:\/\/\S+$/, 'expected postgres://...')
+    .optional()
+    .describe(
+      'A read replica (hot standby, by streaming replication) of the PostgreSQL database in `database`, `postgres://user:password@host:port/database`. It answers what may be seconds old: catalogs, lists of builds, repositories and pulls, and figures of usage. Pulls, rights, sessions and all changes use `database`. Default: none',
+    )
+    .meta({ secret: true }),
+  maxAge: timer
+    .prefault('10s')
+    .describe(
+      'How old what `readReplica.database` answers may be. While it is further behind, or does not answer, `database` answers',
+    ),
+});
+
 const leastListingBytes = 16 * 1024 ** 2;
 
 /** Free space that the server leaves on the disk of its state. */

@@ -4,7 +4,7 @@ import type { Middleware, ParameterizedContext } from 'koa';
 import { accessInOwnRight, readBuild } from '../../../builds/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
 import { noTally } from '../../../foundation/telemetry/counted.ts';
-import { noRemoteHealth } from '../../../foundation/telemetry/index.ts';
+import { noRemoteHealth, type ReadReplicaState } from '../../../foundation/telemetry/index.ts';
 import { readVersion } from '../../../foundation/version.ts';
 import { isStatusPath, statusApi } from '../../../http/api/index.ts';
 import { handedOnHeaders, type RequestState } from '../../../http/index.ts';
@@ -34,10 +34,16 @@ import { mustScan, readEndedScan, refusalOf, type ScanPolicy } from '../../../sc
 import { begun } from '../../../storage/content/byte-source.ts';
 import { SlabPool } from '../../../storage/content/index.ts';
 import { readKeyFile } from '../../../storage/directory/index.ts';
-import { type BuildStore, openReadRows, openSecretBox } from '../../../storage/rows/index.ts';
+import {
+  type BuildStore,
+  openReadRows,
+  openSecretBox,
+  type Rows,
+} from '../../../storage/rows/index.ts';
 import type { Access, RegistryClient } from '../../../upstream/index.ts';
 import { createPeople } from '../../assembly/people.ts';
 import { createRegistries, type UpstreamDeps } from '../../assembly/registry-clients.ts';
+import { readReplicaOf } from '../../assembly/server-state.ts';
 import { keyDirectory } from '../../config/index.ts';
 import { accessRules, configuredPlaces, configuredScanner } from '../../config/read/index.ts';
 import type { HandOn } from '../hand-on.ts';
@@ -56,6 +62,8 @@ export interface OwnReads {
   answers(ctx: ParameterizedContext<RequestState>): Promise<boolean>;
   /** Notes what the database said last: true when its rows have the schema of this version. */
   noteReadable(isReadable: boolean): void;
+  /** Returns how a read replica of the database is used. */
+  readReplica(): ReadReplicaState | undefined;
   /** Leaves all requests to the leader, or not any more. */
   hinder(isHindered: boolean): void;
   /** Sends the leader what it has to count, and closes all parts. This replica leads from now on, or stops. */
@@ -86,6 +94,7 @@ export function createOwnReads(deps: OwnReadsDeps): OwnReads {
   let isHindered = false;
   let isClosed = false;
   let opening: Promise<Opened> | undefined;
+  let opened: Opened | undefined;
   const isCurrent = () => performance.now() - heardAt < heardMs && !isHindered && !isClosed;
   const teller = createPullTeller({
     rates: config.limits.pulls,
@@ -109,7 +118,8 @@ export function createOwnReads(deps: OwnReadsDeps): OwnReads {
       if (!isCurrent() || performance.now() < restUntil) return false;
       if (!isCovered(req, ctx.path, isAudited) || !teller.hasRoom()) return false;
       try {
-        const { routes, states } = await open();
+        opened = await open();
+        const { routes, states } = opened;
         const answer = isStatusPath(ctx.path) ? states : routes;
         await answer(ctx, leaderOnly('no replica answers it'));
         return true;
@@ -133,12 +143,13 @@ export function createOwnReads(deps: OwnReadsDeps): OwnReads {
     hinder(isNow) {
       isHindered = isNow;
     },
+    readReplica: () => opened?.readReplica?.(),
     async close() {
       isClosed = true;
       await teller.flush();
       teller.close();
-      const opened = await opening?.catch(() => undefined);
-      await opened?.close();
+      await (await opening?.catch(() => undefined))?.close();
+      opened = undefined;
     },
   };
 }
@@ -156,7 +167,7 @@ function isCovered(
   return headers.origin === undefined && headers['sec-fetch-site'] === undefined;
 }
 
-interface Opened {
+interface Opened extends Pick<Rows, 'readReplica'> {
   /** Routes of registries. */
   readonly routes: Middleware<RequestState>;
   /** Routes of the state of requests, builds, copies and scans. */
@@ -172,7 +183,7 @@ async function openReads(
 ): Promise<Opened> {
   const { config, publicUrl, log, blobs, handOn } = deps;
   await using parts = new AsyncDisposableStack();
-  const readRows = await openReadRows(config.database);
+  const readRows = await openReadRows(config.database, readReplicaOf(deps));
   parts.defer(() => readRows.end());
   const rows = {
     ...readRows,
@@ -360,7 +371,13 @@ async function openReads(
   }, accountsMs).unref();
   parts.defer(() => clearInterval(looking));
   const open = parts.move();
-  return { routes, states, close: () => open.disposeAsync() };
+  const { readReplica } = readRows;
+  return {
+    routes,
+    states,
+    close: () => open.disposeAsync(),
+    ...(readReplica ? { readReplica } : {}),
+  };
 }
 
 /** Leaves requests to the leader whose right depends on what only the leader has. */

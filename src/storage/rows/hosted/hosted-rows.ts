@@ -22,7 +22,11 @@ import type {
   ManifestPushed,
 } from './hosted-store.ts';
 
-export function createHostedStore(database: RowDatabase): HostedStore {
+/** @param lists reads the list of repositories, which may be some seconds old */
+export function createHostedStore(
+  database: RowDatabase,
+  lists: Pick<RowDatabase, 'read'> = database,
+): HostedStore {
   const queries = createHostedQueries(database);
   const rowsAfter = <Row = HostedRow>(table: string, more = '') =>
     database.sql<Row>(
@@ -45,7 +49,7 @@ export function createHostedStore(database: RowDatabase): HostedStore {
 
     hasRepository: async repository =>
       (await database.read(queries.hasRepository(repository))) !== undefined,
-    repositories: (after, limit) => database.read(queries.repositories(after, limit)),
+    repositories: (after, limit) => lists.read(queries.repositories(after, limit)),
     manifest: (repository, digest) => database.read(queries.manifest(repository, digest)),
     async manifestsOf(repository, after, limit) {
       const rows = await database.read(queries.manifestsOf(repository, after, limit));

@@ -32,9 +32,14 @@ export class PostgresCall<T> implements Call<T> {
     this.#resultOf = resultOf;
   }
 
+  /** Returns the result of the call from what the database returned. */
+  resultOf(result: StatementResult | undefined): T {
+    return this.#resultOf(result ?? nothing);
+  }
+
   *[Symbol.iterator](): Generator<Sent, T, StatementResults> {
-    const [result = nothing] = yield [this];
-    return this.#resultOf(result);
+    const [result] = yield [this];
+    return this.resultOf(result);
   }
 }
 

@@ -72,11 +72,7 @@ export function createSharedReads(
     batch.places.set(key, place);
     start();
     const { [place]: result } = await batch.results.promise;
-    const work = call[Symbol.iterator]();
-    work.next();
-    const step = work.next(result ? [result] : []);
-    if (!step.done) throw new Error('a single statement has one step');
-    return step.value;
+    return call.resultOf(result);
   };
 }
 
