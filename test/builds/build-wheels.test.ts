@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
-import {
-  createWheelBuilds,
-  mustBuild,
-  type SourceToBuild,
-  type WheelEnvironment,
-} from '../../src/builds/solve/wheels/build-wheels.ts';
+import { BuildError } from '../../src/buildkit/index.ts';
+import { createWheelBuilds, mustBuild } from '../../src/builds/solve/wheels/build-wheels.ts';
 import type { WheelResult, WheelRun } from '../../src/builds/solve/wheels/run-wheel-build.ts';
+import type {
+  SourceToBuild,
+  WheelEnvironment,
+} from '../../src/builds/solve/wheels/wheel-sources.ts';
 import { Fault } from '../../src/foundation/fault.ts';
 import { type BuiltWheel, UvFailed } from '../../src/pypi/index.ts';
 import type { PythonRequirement } from '../../src/pypi/requirements/requirement.ts';
@@ -28,6 +28,7 @@ function startWorld(built: (run: WheelRun) => WheelResult = () => wheelOf('docop
   const world = {
     runs: [] as WheelRun[],
     baseDigest: 'sha256:base',
+    architecture: 'amd64',
     layer: 'sha256:layer',
     setuptools: 'b'.repeat(64),
     /** All tags of a repository. The first one leads to the commit that is built. */
@@ -50,6 +51,11 @@ function startWorld(built: (run: WheelRun) => WheelResult = () => wheelOf('docop
         const wheel = { ...facts, url: `sluice-built:${key}`, sha256: 'c'.repeat(64), size: 1 };
         kept.set(key, wheel);
         return wheel;
+      },
+      async alias(key: string, wheel: BuiltWheel) {
+        const same = { ...wheel, url: `sluice-built:${key}` };
+        kept.set(key, same);
+        return same;
       },
       notesOf: async (key: string) => notes.get(key),
       note: async (key: string, found: object) => void notes.set(key, found),
@@ -101,7 +107,8 @@ function startWorld(built: (run: WheelRun) => WheelResult = () => wheelOf('docop
   });
   const environment = () =>
     ({
-      ...{ platform: { os: 'linux', architecture: 'amd64' }, base: { digest: world.baseDigest } },
+      platform: { os: 'linux', architecture: world.architecture },
+      ...{ base: { digest: world.baseDigest }, access: { registry: 'r.test', repository: 'base' } },
       ...{ isReplaced: false, packages: [], indexes: [] },
       target: { version: '3.11.2', machine: 'x86_64', glibc: '2.36' },
     }) as unknown as WheelEnvironment;
@@ -157,6 +164,35 @@ test('a wheel is built once for what its build can read, and for each user', asy
   await isNew('another package of Conda', 'ann');
   world.baseDigest = 'sha256:other';
   await isNew('another base image', 'ann');
+});
+
+test('a wheel for any platform serves platforms that no builder runs, for its user alone', async () => {
+  let fileName = 'docopt-0.6.2-py3-none-any.whl';
+  const world = startWorld(({ platform }) => {
+    if (platform === 'linux/amd64') return { ...wheelOf('docopt', '0.6.2'), fileName };
+    const lastLogLines = ['exec /opt/conda/bin/python3.11: exec format error'];
+    const cause = new BuildError('exec', 'it failed', { lastLogLines });
+    throw new Fault('bad-request', 'exec format error', { phase: 'build', cause });
+  });
+  const on = (architecture: string, owner: string) => {
+    Object.assign(world, {
+      architecture,
+      baseDigest: `sha256:${architecture}`,
+      layer: architecture,
+    });
+    return world.build(owner);
+  };
+  await assert.rejects(on('arm64', 'ann'), /exec format error/);
+  const [first] = await on('amd64', 'ann');
+  const [second] = await on('arm64', 'ann');
+  assert.equal(second?.sha256, first?.sha256);
+  const runs = world.runs.length;
+  assert.deepEqual(await on('arm64', 'ann'), [second]);
+  assert.equal(world.runs.length, runs, 'it is known by then');
+  await assert.rejects(on('arm64', 'ben'), /exec format error/);
+  fileName = 'docopt-0.6.2-cp311-cp311-linux_x86_64.whl';
+  await on('amd64', 'ben');
+  await assert.rejects(on('arm64', 'ben'), /exec format error/);
 });
 
 test('images that begin together share a build', async () => {

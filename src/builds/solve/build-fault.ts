@@ -73,6 +73,12 @@ export function lacksShell(error: unknown): boolean {
   return error.cause.lastLogLines.some(line => withoutShell.test(line));
 }
 
+/** Returns true for the failure of a step whose program is for another platform than the builder runs. */
+export function isForOtherPlatform(error: unknown): boolean {
+  if (!(error instanceof Fault) || !(error.cause instanceof BuildError)) return false;
+  return error.cause.lastLogLines.some(line => wrongFormat.test(line));
+}
+
 // Maximum length of a step in a message: a whole script may be one step, or one line.
 const maxStepChars = 200;
 const maxLineChars = 500;

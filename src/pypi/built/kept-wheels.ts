@@ -15,6 +15,8 @@ export interface KeptWheels {
     wheel: Omit<BuiltWheel, 'url' | 'sha256' | 'size'>,
     bytes: Ingest,
   ): Promise<BuiltWheel>;
+  /** Keeps a wheel that is here for another key also. */
+  alias(key: string, wheel: BuiltWheel): Promise<BuiltWheel>;
   /** Returns what the last build of a source has shown; undefined where none is known. */
   notesOf(key: string): Promise<BuildNotes | undefined>;
   /** Notes what a build has shown, as long as its wheel is kept. */
@@ -92,6 +94,13 @@ export function createKeptWheels({ content, cachedBlobs, rows }: KeptWheelsDeps)
         await bytes.abort();
         throw error;
       }
+    },
+
+    async alias(key, wheel) {
+      const same = { ...wheel, url: `${scheme}${key}` };
+      const { sha256, size = 0 } = wheel;
+      await enter(key, `sha256:${sha256}` as Digest, size, { wheel: same });
+      return same;
     },
 
     async notesOf(key) {

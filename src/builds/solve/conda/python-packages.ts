@@ -28,12 +28,8 @@ import {
   projectName,
   readPipLine,
 } from '../../../pypi/requirements/index.ts';
-import {
-  type CommitToBuild,
-  mustBuild,
-  type SourceToBuild,
-  type WheelEnvironment,
-} from '../wheels/build-wheels.ts';
+import { mustBuild } from '../wheels/build-wheels.ts';
+import type { CommitToBuild, SourceToBuild, WheelEnvironment } from '../wheels/wheel-sources.ts';
 import { BuilderRequired, RepositoriesRequired } from './builder-required.ts';
 import { type CondaSystem, type FoundPackages, pythonSystemOf } from './conda-packages.ts';
 

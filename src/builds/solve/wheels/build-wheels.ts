@@ -1,28 +1,17 @@
-import { createHash } from 'node:crypto';
-import {
-  type CondaPackage,
-  environmentPrefix,
-  type FetchArchive,
-  type LayeredPackage,
-} from '../../../conda/index.ts';
+import type { FetchArchive, LayeredPackage } from '../../../conda/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
 import { Semaphore } from '../../../foundation/semaphore.ts';
 import { inTurns } from '../../../foundation/work.ts';
-import type { InjectedLayer } from '../../../images/augment/index.ts';
 import { formatPlatform } from '../../../oci/naming.ts';
 import {
   type BuiltWheel,
   type CommitFinder,
   checkBuiltWheel,
-  type HistoryNote,
   identityOfWheel,
   type KeptWheels,
   type MixedLayers,
   type PythonSolver,
-  type PythonTarget,
-  projectVersion,
   type RepositoryReader,
-  type SourceFile,
   UvFailed,
   type WheelFile,
   WheelsMissing,
@@ -30,52 +19,25 @@ import {
 import {
   commitAddress,
   directUrlOf,
-  type GitCommit,
-  type NamedIndex,
   projectName,
   readPipLine,
 } from '../../../pypi/requirements/index.ts';
 import { domainOfCaller, type LabelOf, type TrustDomain } from '../../domain.ts';
 import type { StepCount } from '../../logs/run-step.ts';
-import {
-  createOfferEnvironment,
-  type EnvironmentBase,
-  type EnvironmentImageDeps,
-} from '../bases/environment-image.ts';
+import { createOfferEnvironment, type EnvironmentImageDeps } from '../bases/environment-image.ts';
+import { isForOtherPlatform } from '../build-fault.ts';
 import type { BuildRights } from '../build-rights.ts';
 import type { BuildRun } from '../build-run.ts';
 import { type CommitParts, currentNote, partsOfCommit } from './commit-parts.ts';
 import type { RunWheelBuild, WheelResult } from './run-wheel-build.ts';
-import { wheelRecipeVersion } from './wheel-recipe.ts';
-
-/** What a wheel is built of: no index has one. */
-export type SourceToBuild = ArchiveToBuild | CommitToBuild;
-
-/** A version of a project that has no wheel for an image. */
-interface ArchiveToBuild {
-  readonly name: string;
-  readonly version: string;
-  readonly source: SourceFile;
-  readonly commit?: undefined;
-}
-
-/** A commit of a git repository. Its version is known when it is built. */
-export interface CommitToBuild {
-  /** Undefined where only the repository has it. */
-  readonly name: string | undefined;
-  readonly commit: GitCommit;
-  readonly source?: undefined;
-}
-
-/** What wheels are built for: their environment is the image with its packages of Conda. */
-export interface WheelEnvironment extends EnvironmentBase {
-  /** True for a base image with an environment of its own, which the packages replace. */
-  readonly isReplaced: boolean;
-  readonly packages: readonly CondaPackage[];
-  readonly target: PythonTarget;
-  /** Indexes that the request names. */
-  readonly indexes: readonly NamedIndex[];
-}
+import {
+  type KeyedPlace,
+  keyOfAny,
+  keyOfSource,
+  keyOfWheel,
+  type SourceToBuild,
+  type WheelEnvironment,
+} from './wheel-sources.ts';
 
 /** Builds wheels, or returns those that were built of the same before. Throws a `Fault` for a build that fails. */
 export type BuildWheels = (
@@ -241,7 +203,27 @@ export function createWheelBuilds(deps: BuildWheelsDeps): WheelBuilds {
         requireName(given, there.name);
         return there;
       }
-      const result = await buildOne(given, environment, caller, { ...place, key, wheels, parts });
+      const anyKey = keyOfAny(given, environment, wheels, deps.labelOf(place.domain.name));
+      const result = await buildOne(given, environment, caller, {
+        ...place,
+        key,
+        wheels,
+        parts,
+      }).catch(async (error: unknown) => {
+        if (!isForOtherPlatform(error)) throw error;
+        const any = await kept.find(anyKey);
+        if (any) return { any };
+        caller.log.write(
+          `${titleOf(given)} was not built for another platform either: if it has no compiled parts, request a platform of the builder first\n`,
+        );
+        throw error;
+      });
+      if ('any' in result) {
+        checkBuiltWheel(result.any, environment.target);
+        const same = await kept.alias(key, result.any);
+        await kept.note(sourceKey, { requirements, history }, same);
+        return same;
+      }
       if (!('missing' in result)) {
         const { fileName, metadata, bytes, sourceBytes } = result;
         let wheel: Omit<BuiltWheel, 'url' | 'sha256' | 'size'>;
@@ -254,6 +236,7 @@ export function createWheelBuilds(deps: BuildWheelsDeps): WheelBuilds {
         }
         const made = await kept.keep(key, wheel, bytes);
         await kept.note(sourceKey, { requirements, history }, made);
+        if (given.source && fileName.endsWith('-none-any.whl')) await kept.alias(anyKey, made);
         return made;
       }
       const more = [...new Set([...requirements, ...result.missing])];
@@ -408,52 +391,6 @@ interface BuildPlace {
   readonly wheels: readonly WheelFile[];
   /** For a commit: what belongs to it. */
   readonly parts: CommitParts | undefined;
-}
-
-/**
- * Returns the key of a source distribution in an environment: all that its build sees but the wheels that it requires. A build runs
- * the code of strangers, so that only callers of one domain share what it makes.
- */
-function keyOfSource(
-  given: SourceToBuild,
-  { platform, base }: WheelEnvironment,
-  { layers, domain }: KeyedPlace,
-): string {
-  const { commit } = given;
-  return keyOf([
-    ...['built wheel', wheelRecipeVersion, domain],
-    ...(commit
-      ? ['git', commit.url, commit.id, commit.subdirectory ?? null]
-      : // Who knows the digest of a file on a private index must not get it by naming another address.
-        [
-          ...[projectName(given.name), projectVersion(given.version)],
-          ...[given.source.fileName, given.source.sha256, given.source.url],
-        ]),
-    ...[formatPlatform(platform), base.digest, environmentPrefix],
-    // A lock file may state other digests of the same archives.
-    layers.map(({ tarDigest }) => tarDigest),
-  ]);
-}
-
-/** What the key of a wheel has beside its source. */
-interface KeyedPlace {
-  readonly layers: readonly InjectedLayer[];
-  /** Label of the domain. */
-  readonly domain: string;
-}
-
-/** Tags decide the version of a commit, and may be added later. */
-function keyOfWheel(
-  sourceKey: string,
-  wheels: readonly WheelFile[],
-  history: HistoryNote | undefined,
-): string {
-  const names = wheels.map(({ fileName, sha256 }) => `${fileName} ${sha256}`).sort();
-  return keyOf([sourceKey, names, ...(history ? [history.label] : [])]);
-}
-
-function keyOf(subject: readonly unknown[]): string {
-  return createHash('sha256').update(JSON.stringify(subject)).digest('hex');
 }
 
 /** Returns what is built, for messages: `docopt 0.6.2`. */
