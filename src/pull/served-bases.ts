@@ -89,7 +89,8 @@ export function createServedBases({ documents, servedBase }: ServedBasesDeps): S
       };
       offers.set(token, {
         image: lent,
-        request: { ...request, token, label, expiresAt },
+        // Its own clients pull a frozen image under its other name.
+        request: { ...request, token, label, expiresAt, isFrozen: false },
       });
       const place = `${servedBase}/${token}/${request.image.repository}`;
       return {

@@ -130,16 +130,24 @@ suite('the queue of scans', () => {
     }
   });
 
-  test('is not for images that the server freezes although the request does not say so', () => {
+  test('does not hold back frozen images and copies, which it reads, and reads no Singularity images', () => {
     const policy: ScanPolicy = { required: 'off', levels: [] };
-    const rules = { scans: {}, scanPolicy: policy, freezesAll: true };
-    const served = { ...rules, freezesAll: false };
-    const required = { scanMode: 'required' } as const;
-    assert.throws(() => scanWish(required, rules, undefined), /cannot be honoured/);
-    const { submission, warnings } = scanWish({ scanMode: 'async' }, rules, undefined);
-    assert.equal(submission.scanMode, undefined);
-    assert.equal(warnings.length, 1);
+    const served = { scans: {}, scanPolicy: policy, freezesAll: false };
+    const freezing = { ...served, freezesAll: true };
+    const [required, async] = [{ scanMode: 'required' }, { scanMode: 'async' }] as const;
     assert.equal(scanWish(required, served, undefined).submission.scanMode, 'required');
+    const copies = [{ freeze: true }, { mirror: true }].map(one => [served, one] as const);
+    for (const [rules, copied] of [...copies, [freezing, {}] as const]) {
+      const refused = () => scanWish({ ...copied, ...required }, rules, undefined);
+      assert.throws(refused, /not held back\. With 'async' they are scanned/);
+      const { submission, warnings } = scanWish({ ...copied, ...async }, rules, undefined);
+      assert.deepEqual([submission.scanMode, warnings], ['async', []]);
+    }
+    const sif = { freeze: true, format: 'sif' } as const;
+    assert.throws(() => scanWish({ ...sif, ...required }, served, undefined), /no Singularity/);
+    const { submission, warnings } = scanWish({ ...sif, ...async }, served, undefined);
+    assert.equal(submission.scanMode, undefined);
+    assert.deepEqual(warnings, ["'scanMode' is ignored: scanners read no Singularity images"]);
   });
 
   test('no request goes round a scan that the operator requires', () => {

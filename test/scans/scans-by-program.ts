@@ -276,6 +276,24 @@ export function testScans(scanner: TestedScanner): void {
       assert.match(wrong.stderr, /expected CRITICAL, HIGH/);
     });
 
+    test('reads frozen images and copies, of the own registry too, whose pulls it cannot hold back', async () => {
+      const to = (place: string) => ({ buildRepository: `${place}/frozen`, scanMode: 'async' });
+      for (const body of [
+        { freeze: true, ...to(registry.host) },
+        { mirror: true, ...to(registry.host) },
+        // Into the own registry.
+        { freeze: true, defaultRepository: true, scanMode: 'async' },
+      ]) {
+        const frozen = await ask(body);
+        const details = await finished(frozen.scanId);
+        assert.equal(details.status, 'SUCCEEDED', details.reason);
+        assert.deepEqual(details.counts, { HIGH: 1 }, JSON.stringify(body));
+      }
+      await assert.rejects(ask({ freeze: true, ...to(registry.host), scanMode: 'required' }), {
+        message: /pulls of frozen images and copies are not held back\. With 'async'/,
+      });
+    });
+
     test('leaves nothing of a scan in the data directory', async () => {
       assert.deepEqual(await readdir(join(sluice.data, 'scans/runs')), []);
     });

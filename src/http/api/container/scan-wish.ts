@@ -3,8 +3,9 @@ import type { Submission } from '../../../request/index.ts';
 import { acceptedLevels, mustScan, type ScanPolicy } from '../../../scans/index.ts';
 
 const noScan = 'this server does not scan images';
-const notServed =
-  'this server scans the images that it serves, and does not serve frozen images and copies';
+const notHeld =
+  "pulls of frozen images and copies are not held back. With 'async' they are scanned, and 'scanUri' in the response shows the result";
+const notRead = 'scanners read no Singularity images';
 
 /** What a server does about scans. */
 export interface ScanRules {
@@ -26,14 +27,13 @@ export function scanWish(
   { scans, scanPolicy, freezesAll }: ScanRules,
   user: string | undefined,
 ): { readonly submission: Submission; readonly warnings: readonly string[] } {
-  const { scanMode, scanLevels, freeze, mirror, ...rest } = submission;
-  const without = { ...rest, freeze, mirror };
-  const isCopied = freeze === true || mirror === true || freezesAll;
+  const { scanMode, scanLevels, ...without } = submission;
+  const isCopied = submission.freeze === true || submission.mirror === true || freezesAll;
   if (mustScan(scanPolicy, user)) return withRequiredScan(submission, scanPolicy, isCopied);
-  const canScan = scans !== undefined;
-  if (canScan && !isCopied) return { submission, warnings: [] };
-  const why = canScan ? notServed : noScan;
-  if (scanMode === 'required') {
+  const isRequired = scanMode === 'required';
+  const why = reasonAgainst(isRequired && isCopied, submission, scans);
+  if (why === undefined) return { submission, warnings: [] };
+  if (isRequired) {
     throw new Fault(
       'bad-request',
       `'scanMode' cannot be honoured: ${why}. Scan the image before you use it, and leave the field out`,
@@ -45,6 +45,17 @@ export function scanWish(
     ...(scanLevels?.length ? ['scanLevels'] : []),
   ];
   return { submission: without, warnings: ignored.map(name => `'${name}' is ignored: ${why}`) };
+}
+
+/** Returns why this server cannot scan an image as its request asks; undefined if it can. */
+function reasonAgainst(
+  holdsCopies: boolean,
+  { format }: Submission,
+  scans: object | undefined,
+): string | undefined {
+  if (scans === undefined) return noScan;
+  if (format === 'sif') return notRead;
+  return holdsCopies ? notHeld : undefined;
 }
 
 /** Returns a submission with the scan that the operator requires of its caller. */
