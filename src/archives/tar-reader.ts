@@ -203,7 +203,13 @@ export class TarReader {
     const { type, size, parts } = this.#extension ?? { type: '', size: 0, parts: [] };
     this.#extension = undefined;
     const body = Buffer.concat(parts).subarray(0, size);
-    if (type === 'g') return;
+    if (type === 'g') {
+      // Go's reader returns it as an entry, so what is before it counts for no other.
+      this.#pax = undefined;
+      this.#longName = undefined;
+      this.#longLink = undefined;
+      return;
+    }
     if (type === 'x' || type === 'X') {
       this.#pax = readPaxRecords(body, this.#blocks !== undefined);
       return;

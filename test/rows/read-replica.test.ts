@@ -104,6 +104,23 @@ suite('a read replica of PostgreSQL', () => {
     assert.equal(rows[0]?.ofReplica, 0);
   });
 
+  test('is used on while slow reads have all its connections', async () => {
+    await used();
+    const before = reasons.length;
+    // Longer than a look waits for a connection.
+    const slow = postgresStatement<{ readonly ofReplica: number }>(
+      'SELECT pg_is_in_recovery() AS ofReplica, pg_sleep(2.3)::text AS slept',
+    );
+    const answers = await Promise.all(
+      Array.from({ length: 4 }, () => replica.database.read(slow.all())),
+    );
+    assert.deepEqual(
+      answers.map(([row]) => row?.ofReplica),
+      [1, 1, 1, 1],
+    );
+    assert.deepEqual(reasons.slice(before), []);
+  });
+
   test('never answers what is older than the bound', async () => {
     await used();
     await administer('SELECT pg_wal_replay_pause()');

@@ -130,6 +130,16 @@ const readable: Readonly<Record<string, { tar: TarPart[]; expected: Partial<Seen
     tar: [{ name: 'g', type: 'global-pax', content: paxRecords({ path: 'no' }) }, { name: 'a' }],
     expected: [{ path: 'a' }],
   },
+  'a global header, which ends what is before it as in Go': {
+    tar: [
+      { name: 'x', type: 'gnu-name', content: 'long\0' },
+      { name: 'x', type: 'gnu-link', content: 'long\0' },
+      { name: 'x', type: 'pax', content: paxRecords({ mtime: '9' }) },
+      { name: 'g', type: 'global-pax', content: paxRecords({ comment: 'no' }) },
+      { name: 'a', type: 'symlink', link: 'b' },
+    ],
+    expected: [{ path: 'a', kind: 'symlink', link: 'b' }],
+  },
   'links and directories with a size, which have no content': {
     tar: [
       { name: 'l', type: 'link', link: 'x', pax: { size: '70000' } },

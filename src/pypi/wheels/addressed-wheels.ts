@@ -12,7 +12,13 @@ export interface AddressedWheels {
    * Fetches a wheel, and returns it with its metadata, and with the digest that it has now where none is stated. Callers share one fetch.
    * Throws a `Fault` for a file that cannot be fetched, has another digest, or is not the wheel that its name says.
    */
-  read(wheel: AddressedWheel, signal: AbortSignal): Promise<BuiltWheel>;
+  read(wheel: AddressedWheel, caller: WheelCaller): Promise<BuiltWheel>;
+}
+
+interface WheelCaller {
+  readonly signal: AbortSignal;
+  /** True for a caller without a login. Users do not wait for hosts that these name. */
+  readonly isAnonymous?: boolean | undefined;
 }
 
 /** What the thread reads. */
@@ -25,15 +31,24 @@ const worker = new URL('./metadata-worker.ts', import.meta.url);
 const longestMs = 20_000;
 /** Wheels of all callers that are on this machine for it at the same time. */
 const mostAtOnce = 4;
+/** Of callers without a login: a host that they name may send as slowly as it likes. */
+const mostAnonymous = 2;
 
 /** @param fetchWheel fetches a wheel, and verifies its digest where one is stated */
 export function createAddressedWheels(fetchWheel: FetchArchive): AddressedWheels {
-  const turns = new Semaphore({ limit: mostAtOnce, perKey: 2 });
+  const turns = new Semaphore({
+    limit: mostAtOnce,
+    perKey: 2,
+    low: { limit: mostAnonymous, passedBy: mostAtOnce },
+  });
   const reads = new SingleFlight<BuiltWheel>();
 
-  const read = async (wheel: AddressedWheel, signal: AbortSignal): Promise<BuiltWheel> => {
+  const read = async (
+    wheel: AddressedWheel,
+    { signal, isAnonymous: isLow = false }: WheelCaller,
+  ): Promise<BuiltWheel> => {
     const { host } = new URL(wheel.url);
-    using _turn = await turns.take({ key: host, signal });
+    using _turn = await turns.take({ key: host, signal, isLow });
     await using archive = await fetchWheel(wheel, signal);
     const { path, size, sha256 } = archive;
     const metadata = await inRoom(threadNeeds.layer, () => readOnThread({ path, wheel }, signal));
@@ -41,8 +56,11 @@ export function createAddressedWheels(fetchWheel: FetchArchive): AddressedWheels
   };
 
   return {
-    read: (wheel, signal) =>
-      reads.run(stop => read(wheel, stop), { key: JSON.stringify(wheel), signal }),
+    read(wheel, { signal, isAnonymous }) {
+      // A user would wait for the turn of the other one.
+      const key = JSON.stringify([wheel, isAnonymous]);
+      return reads.run(stop => read(wheel, { signal: stop, isAnonymous }), { key, signal });
+    },
   };
 }
 

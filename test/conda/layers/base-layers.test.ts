@@ -14,7 +14,9 @@ import {
   type WrittenEntry,
 } from '../../../src/archives/tar-writer.ts';
 import { DistributionEntries } from '../../../src/conda/layers/forms/distribution-entries.ts';
+import { EstargzWriter } from '../../../src/conda/layers/forms/estargz-writer.ts';
 import { reformBase } from '../../../src/conda/layers/forms/reform-base.ts';
+import type { TocLimits } from '../../../src/conda/layers/forms/toc-text.ts';
 import type { BaseOrder } from '../../../src/conda/layers/making/layer-threads.ts';
 import { digestOf } from '../../../src/oci/digest.ts';
 import { type LazyNode, verifyEstargz } from '../../world/estargz.ts';
@@ -373,4 +375,26 @@ test('entries and their directories are bounded, and each directory is looked at
     ),
   );
   assert.ok(performance.now() - began < 10_000);
+});
+
+test('the table of contents is bounded, also where nothing compresses it', () => {
+  const read = (limits: TocLimits, value: (at: number) => string) => {
+    using writer = new EstargzWriter(() => {}, 1, limits);
+    const reader = new TarReader(new DistributionEntries(writer), { withBlocks: true });
+    for (let at = 0; at < 10; at += 1) {
+      reader.write(pax(['SCHILY.xattr.user.a', value(at)]));
+      reader.write(made({ path: `${at}` }));
+    }
+    reader.end();
+    writer.end();
+  };
+  const random = (at: number) =>
+    createHash('shake256', { outputLength: 150_000 }).update(`${at}`).digest().toString('latin1');
+  const message = /^has names and attributes that fill more than/;
+  const enough = { bytes: 5_000_000, packedBytes: 5_000_000 };
+  read(enough, random);
+  assert.throws(() => read({ ...enough, packedBytes: 1_000_000 }, random), { message });
+  const same = () => 'x'.repeat(150_000);
+  read({ ...enough, packedBytes: 1_000_000 }, same);
+  assert.throws(() => read({ ...enough, bytes: 1_000_000 }, same), { message });
 });

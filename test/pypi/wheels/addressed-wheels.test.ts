@@ -19,12 +19,13 @@ import { indexAt } from '../solving/solving-world.ts';
 import { rawZip, wheelOf } from './made-wheel.ts';
 
 const host = 'https://files.test';
+const others = ['https://slow.test', 'https://slower.test'];
 
 /** Reads wheels of a host, which a test answers for. */
 async function worldOf(t: TestContext) {
   const directory = await makeTempDir('addressed');
   const server = await startIndex(t, (_, response) => void response.end());
-  const indexes = [indexAt(server.origin, host)];
+  const indexes = [host, ...others].map(url => indexAt(server.origin, url));
   const hosts = hostsOfIndexes(indexes);
   const timeouts = { connectMs: 5000, headersMs: 10_000, idleMs: 10_000 };
   const transport = createTransport(hosts, timeouts);
@@ -42,7 +43,10 @@ async function worldOf(t: TestContext) {
     eventually('no file is left', async () => (await readdir(directory.join('tmp'))).length === 0);
   return {
     server,
-    read: (wheel: Parameters<typeof read>[0]) => read(wheel, t.signal),
+    read: (
+      wheel: Parameters<typeof read>[0],
+      more: { readonly signal?: AbortSignal; readonly isAnonymous?: boolean } = {},
+    ) => read(wheel, { signal: t.signal, ...more }),
     nothingLeft,
   };
 }
@@ -128,5 +132,25 @@ test('a file that is not the wheel of its name, or is out of reach, is refused, 
     /closed network address/,
   );
   assert.deepEqual(closed.requests, []);
+  await nothingLeft();
+});
+
+test('users do not wait for slow hosts that callers without a login name', async t => {
+  const { server, read, nothingLeft } = await worldOf(t);
+  const stop = new AbortController();
+  const slow = [...others, ...others].map((other, at) => ({
+    ...lib,
+    url: `${other}/slow/${at}/lib-1.0-py3-none-any.whl`,
+  }));
+  server.answer = ({ url = '' }, response) => {
+    if (!url.includes('/slow/')) response.end(bytes);
+  };
+  const waiting = slow.map(wheel =>
+    assert.rejects(read(wheel, { signal: stop.signal, isAnonymous: true }), /left/),
+  );
+  await eventually('some are asked', () => server.requests.length === 2);
+  assert.equal((await read(lib)).sha256, sha256);
+  stop.abort(new Error('the callers left'));
+  await Promise.all(waiting);
   await nothingLeft();
 });

@@ -158,7 +158,7 @@ async function readAddressed(
     readonly target: PythonTarget;
     readonly addressed: AddressedWheels;
   },
-  { log, signal }: WheelOptions,
+  { log, signal, isAnonymous }: WheelOptions,
 ): Promise<readonly { wheel: BuiltWheel; extras: readonly string[] }[]> {
   if (lines.length > mostAddressed) {
     throw refuse(`More than ${mostAddressed} addresses of wheels for pip: put them into an index`);
@@ -181,7 +181,7 @@ async function readAddressed(
     );
   }
   return inTurns(wheelsAtOnce, lines, async ({ kind, wheel: named, extras = [] }) => {
-    const wheel = await addressed.read(named, signal);
+    const wheel = await addressed.read(named, { signal, isAnonymous });
     if (kind === 'address') {
       log(`${wheel.name} ${wheel.version} at ${wheel.url} has the SHA-256 ${wheel.sha256}`);
     }

@@ -4,7 +4,7 @@ import { tarEnd, tarPadding, ustarHeader } from '../../../archives/tar-writer.ts
 import type { Digest } from '../../../oci/digest.ts';
 import { createGzipWriter, type GzipWriter, memberBytes } from '../gzip/gzip-members.ts';
 import type { PutPiece } from '../making/piece-ring.ts';
-import { TocText } from './toc-text.ts';
+import { type TocLimits, TocText } from './toc-text.ts';
 
 /** What a layer in the eStargz form is known by. */
 export interface WrittenEstargz {
@@ -66,7 +66,7 @@ interface Chunk {
 export class EstargzWriter implements TarVisitor, Disposable {
   readonly #gzip: GzipWriter;
   readonly #hash = createHash('sha256');
-  readonly #toc = new TocText();
+  readonly #toc: TocText;
   readonly #put: PutPiece;
   readonly #directories = new Set<string>();
   #file: OpenFile | undefined;
@@ -75,7 +75,9 @@ export class EstargzWriter implements TarVisitor, Disposable {
   #layerBytes = 0;
   #hasEntries = false;
 
-  constructor(put: PutPiece, level: number) {
+  /** @param limits of the table of contents. Default: none, for packages, whose number of files is limited */
+  constructor(put: PutPiece, level: number, limits?: TocLimits) {
+    this.#toc = new TocText(limits);
     this.#put = piece => {
       this.#layerBytes += piece.length;
       put(piece);

@@ -16,6 +16,11 @@ import { PieceBuffer } from './piece-buffer.ts';
 import type { EstargzFacts } from './reform-layer.ts';
 
 const chunkSize = 256 * 1024;
+/**
+ * The table of 500,000 files has 175 MB, and 35 MB here. Without a limit, attributes would fill the memory of the server: no limit
+ * of a thread's heap counts these bytes.
+ */
+const tocLimits = { bytes: 512 * 1024 * 1024, packedBytes: 64 * 1024 * 1024 };
 
 /**
  * Writes a layer of a base image in another form: gzip with the same tar file, or eStargz with the same entries. Throws a
@@ -63,7 +68,7 @@ function writerOf(mode: BaseOrder['mode'], put: PutPiece, level: number): FormWr
       [Symbol.dispose]: () => gzip[Symbol.dispose](),
     };
   }
-  const writer = new EstargzWriter(put, level);
+  const writer = new EstargzWriter(put, level, tocLimits);
   const options = { withRights: true, withBlocks: true };
   const reader = new TarReader(new DistributionEntries(writer), options);
   return {

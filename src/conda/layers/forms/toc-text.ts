@@ -1,6 +1,17 @@
 import { createHash } from 'node:crypto';
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
+import { TarError } from '../../../archives/index.ts';
 import { memberBytes } from '../gzip/gzip-members.ts';
+
+/** The most that a table of contents may have: a lazy client reads it into memory, too. */
+export interface TocLimits {
+  /** Bytes of the text. */
+  readonly bytes: number;
+  /** Bytes that it has here, compressed. */
+  readonly packedBytes: number;
+}
+
+const unlimited = { bytes: Number.POSITIVE_INFINITY, packedBytes: Number.POSITIVE_INFINITY };
 
 /**
  * A long text of ASCII, kept compressed: the table of contents of 100,000 files has 35 MB, and is written after the files. Its
@@ -12,13 +23,23 @@ export class TocText {
   #texts: string[] = [];
   #length = 0;
   #packedLength = 0;
+  #packedBytes = 0;
+  readonly #limits: TocLimits;
+
+  constructor(limits: TocLimits = unlimited) {
+    this.#limits = limits;
+  }
 
   /** Bytes of the whole text. */
   get length(): number {
     return this.#packedLength + this.#length;
   }
 
-  /** @param text at most {@link memberBytes} */
+  /**
+   * Adds a part. Throws a {@link TarError} when there is more than the limits allow.
+   *
+   * @param text at most {@link memberBytes}
+   */
   add(text: string): void {
     if (this.#length + text.length > memberBytes) this.#pack();
     this.#texts.push(text);
@@ -40,8 +61,16 @@ export class TocText {
     if (this.#length === 0) return;
     const bytes = Buffer.from(this.#texts.join(''), 'latin1');
     this.#hash.update(bytes);
-    this.#packed.push(deflateRawSync(bytes, { level: 1 }));
+    const packed = deflateRawSync(bytes, { level: 1 });
+    this.#packed.push(packed);
+    this.#packedBytes += packed.length;
     this.#packedLength += this.#length;
+    const { bytes: most, packedBytes: mostPacked } = this.#limits;
+    if (this.#packedLength > most || this.#packedBytes > mostPacked) {
+      throw new TarError(
+        `has names and attributes that fill more than ${most} bytes of a table of contents, or ${mostPacked} compressed`,
+      );
+    }
     this.#texts = [];
     this.#length = 0;
   }

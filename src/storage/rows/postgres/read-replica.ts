@@ -50,8 +50,10 @@ interface LogSizes {
   readonly segment: string;
 }
 
-// A few reads at a time: lists and figures.
-const mostConnections = 4;
+// A few reads at a time: lists and figures. The primary answers others.
+const mostReads = 4;
+// Looks have one of their own: slow reads are no sign that the replica does not answer.
+const mostConnections = mostReads + 1;
 const connectMs = 2000;
 // The primary answers a read that takes longer.
 const statementMs = 5000;
@@ -102,6 +104,7 @@ export function openReadReplica(use: ReadReplicaUse, primary: RowDatabase): Read
   let asOf: number | undefined;
   let told: string | undefined = 'not asked yet';
   let isClosed = false;
+  let reads = 0;
   const began = performance.now();
   let timer: NodeJS.Timeout | undefined;
   const isFresh = (at: number) => performance.now() - at <= maxAgeMs;
@@ -172,12 +175,16 @@ export function openReadReplica(use: ReadReplicaUse, primary: RowDatabase): Read
       async read<T>(call: Call<T>): Promise<T> {
         const isUsed = asOf !== undefined && isFresh(asOf);
         // Reads of several steps cannot begin again.
-        if (!isUsed || !(call instanceof PostgresCall)) return primary.read(call);
+        const isLeft = !isUsed || reads >= mostReads || !(call instanceof PostgresCall);
+        if (isLeft) return primary.read(call);
+        reads += 1;
         try {
           return call.resultOf(await ask(call)) as T;
         } catch (error) {
           fail(error);
           return primary.read(call);
+        } finally {
+          reads -= 1;
         }
       },
     },
