@@ -31,6 +31,7 @@ function startWorld(built: (run: WheelRun) => WheelResult = () => wheelOf('docop
     architecture: 'amd64',
     layer: 'sha256:layer',
     setuptools: 'b'.repeat(64),
+    packages: [] as object[],
     /** All tags of a repository. The first one leads to the commit that is built. */
     tags: '1',
     isDown: false,
@@ -109,7 +110,7 @@ function startWorld(built: (run: WheelRun) => WheelResult = () => wheelOf('docop
     ({
       platform: { os: 'linux', architecture: world.architecture },
       ...{ base: { digest: world.baseDigest }, access: { registry: 'r.test', repository: 'base' } },
-      ...{ isReplaced: false, packages: [], indexes: [] },
+      ...{ isReplaced: false, packages: world.packages, indexes: [] },
       target: { version: '3.11.2', machine: 'x86_64', glibc: '2.36' },
     }) as unknown as WheelEnvironment;
   return Object.assign(world, {
@@ -193,6 +194,43 @@ test('a wheel for any platform serves platforms that no builder runs, for its us
   fileName = 'docopt-0.6.2-cp311-cp311-linux_x86_64.whl';
   await on('amd64', 'ben');
   await assert.rejects(on('arm64', 'ben'), /exec format error/);
+});
+
+test('a wheel for any platform is not shared between builds that saw other files of the same versions', async () => {
+  const python = {
+    ...{ name: 'python', version: '3.11.2', sha256: '1'.repeat(64) },
+    url: 'https://conda.test/main/linux-64/python-3.11.2-0.conda',
+  };
+  const pure = {
+    ...{ name: 'tomli', version: '2', sha256: '2'.repeat(64) },
+    url: 'https://conda.test/main/noarch/tomli-2-0.conda',
+  };
+  const world = startWorld(({ platform }) => {
+    if (platform === 'linux/amd64') return wheelOf('docopt', '0.6.2');
+    const lastLogLines = ['exec /opt/conda/bin/python3.11: exec format error'];
+    const cause = new BuildError('exec', 'it failed', { lastLogLines });
+    throw new Fault('bad-request', 'exec format error', { phase: 'build', cause });
+  });
+  const on = (architecture: string, given: object = {}) => {
+    const usual = { setuptools: 'b'.repeat(64), packages: [python, pure] };
+    Object.assign(world, { architecture, ...usual, ...given });
+    world.layer = JSON.stringify(world.packages);
+    return world.build(undefined);
+  };
+  const ofArm = { ...python, sha256: '3'.repeat(64), url: python.url.replace('-64', '-aarch64') };
+  const refused = () =>
+    assert.rejects(on('arm64', { packages: [ofArm, pure] }), /exec format error/);
+  await on('amd64', { setuptools: 'f'.repeat(64) });
+  await refused();
+  const elsewhere = { ...python, url: python.url.replace('/main/', '/other/') };
+  await on('amd64', { packages: [elsewhere, pure] });
+  await refused();
+  await on('amd64', { packages: [python, { ...pure, sha256: 'f'.repeat(64) }] });
+  await refused();
+  await on('amd64', { packages: [{ ...python, url: 'https://conda.test/python.conda' }, pure] });
+  await refused();
+  await on('amd64');
+  assert.equal((await on('arm64', { packages: [ofArm, pure] })).length, 1);
 });
 
 test('images that begin together share a build', async () => {

@@ -31,6 +31,7 @@ import type { BuildRun } from '../build-run.ts';
 import { type CommitParts, currentNote, partsOfCommit } from './commit-parts.ts';
 import type { RunWheelBuild, WheelResult } from './run-wheel-build.ts';
 import {
+  endOfAny,
   type KeyedPlace,
   keyOfAny,
   keyOfSource,
@@ -211,7 +212,7 @@ export function createWheelBuilds(deps: BuildWheelsDeps): WheelBuilds {
         parts,
       }).catch(async (error: unknown) => {
         if (!isForOtherPlatform(error)) throw error;
-        const any = await kept.find(anyKey);
+        const any = anyKey === undefined ? undefined : await kept.find(anyKey);
         if (any) return { any };
         caller.log.write(
           `${titleOf(given)} was not built for another platform either: if it has no compiled parts, request a platform of the builder first\n`,
@@ -236,7 +237,9 @@ export function createWheelBuilds(deps: BuildWheelsDeps): WheelBuilds {
         }
         const made = await kept.keep(key, wheel, bytes);
         await kept.note(sourceKey, { requirements, history }, made);
-        if (given.source && fileName.endsWith('-none-any.whl')) await kept.alias(anyKey, made);
+        if (anyKey !== undefined && given.source && fileName.endsWith(endOfAny)) {
+          await kept.alias(anyKey, made);
+        }
         return made;
       }
       const more = [...new Set([...requirements, ...result.missing])];

@@ -67,20 +67,39 @@ export function keyOfSource(
   ]);
 }
 
-/** Returns the key of a wheel for any platform. A build on another one has seen the same versions of everything. */
+/**
+ * Returns the key of a wheel for any platform, built on another one: a build there has seen the same versions of everything, of the
+ * same channels, and the same files where they are for any platform. A request may name channels and indexes that have other files by
+ * these names, and the image of the next one is for all callers. Undefined for a build with wheels of its platform: nothing shows
+ * that those of another one are from the same authors.
+ */
 export function keyOfAny(
   given: SourceToBuild,
   { target, packages, access }: WheelEnvironment,
   wheels: readonly WheelFile[],
   domain: string,
-): string {
-  const exact = (list: readonly { name: string; version: string }[]) =>
-    list.map(({ name, version }) => `${name} ${version}`).sort();
+): string | undefined {
+  if (!wheels.every(({ fileName }) => fileName.endsWith(endOfAny))) return undefined;
   return keyOf([
     ...['wheel for any platform', wheelRecipeVersion, domain, target.version],
     ...(given.source ? [given.name, given.version, given.source.url, given.source.sha256] : []),
-    ...[`${access.registry}/${access.repository}`, exact(packages), exact(wheels)],
+    `${access.registry}/${access.repository}`,
+    packages.map(textOfPackage).sort(),
+    wheels.map(({ fileName, sha256 }) => `${fileName} ${sha256}`).sort(),
   ]);
+}
+
+/** The end of the name of a wheel for any platform. */
+export const endOfAny = '-none-any.whl';
+
+/** Returns what a package is on all platforms. */
+function textOfPackage({ name, version, url, sha256, md5 }: CondaPackage): string {
+  const parts = url.split('/');
+  const [subdir = '', file = ''] = parts.splice(-2);
+  const isAny = subdir === 'noarch';
+  const isListed = isAny || subdir.startsWith('linux-');
+  const place = isListed ? parts.join('/') : url;
+  return [name, version, place, ...(isAny ? [sha256 ?? md5 ?? file] : [])].join(' ');
 }
 
 /** What the key of a wheel has beside its source. */
