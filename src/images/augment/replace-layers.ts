@@ -55,10 +55,12 @@ export function replaceLayers(
 
 /** Annotations that describe the bytes of a layer. */
 const ofBytes = [
-  'containerd.io/snapshot/stargz/',
+  // Of lazy clients for eStargz, Nydus and OverlayBD.
+  'containerd.io/snapshot/',
+  // The diff ID, in which BuildKit trusts.
+  'containerd.io/uncompressed',
   'io.containers.estargz.',
   'io.github.containers.zstd-chunked.',
-  'containerd.io/snapshot/nydus-',
 ];
 
 function descriptorOf(
