@@ -140,7 +140,7 @@ suite('the form to ask for a container', () => {
     await page.getByRole('button', { name: 'Get the container' }).click();
     await page.getByText('Build failed').waitFor();
     await page.goto(`${sluice.url}/view/builds/${others}`);
-    await page.getByText('failed').first().waitFor();
+    await page.getByText('Build failed').waitFor();
     await page.goto(`${sluice.url}/view/builds`);
     const rows = page.locator('#own-builds li', { hasText: 'failed' });
     await rows.nth(1).waitFor();
