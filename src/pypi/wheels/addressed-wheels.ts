@@ -33,6 +33,7 @@ const longestMs = 20_000;
 const mostAtOnce = 4;
 /** Of callers without a login: a host that they name may send as slowly as it likes. */
 const mostAnonymous = 2;
+const mostWaiting = 500;
 
 /** @param fetchWheel fetches a wheel, and verifies its digest where one is stated */
 export function createAddressedWheels(fetchWheel: FetchArchive): AddressedWheels {
@@ -40,6 +41,8 @@ export function createAddressedWheels(fetchWheel: FetchArchive): AddressedWheels
     limit: mostAtOnce,
     perKey: 2,
     low: { limit: mostAnonymous, passedBy: mostAtOnce },
+    mostWaiting,
+    refusal: tooBusy,
   });
   const reads = new SingleFlight<BuiltWheel>();
 
@@ -77,4 +80,12 @@ async function readOnThread(order: WheelToRead, signal: AbortSignal): Promise<st
       { phase: 'build', cause: error },
     );
   }
+}
+
+function tooBusy(): Fault {
+  return new Fault('unavailable', 'Too many wheels at addresses are being read: try again later', {
+    phase: 'limit',
+    limit: 'wheels at addresses read at once',
+    retryAfterSeconds: 30,
+  });
 }

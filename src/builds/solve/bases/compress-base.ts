@@ -1,6 +1,7 @@
 import type { ReformBaseLayer } from '../../../conda/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
 import { sizeText } from '../../../foundation/text.ts';
+import { inTurns } from '../../../foundation/work.ts';
 import {
   estargzAnnotationsIn,
   pointTo,
@@ -62,6 +63,9 @@ export interface CompressBaseDeps {
   readonly reformBaseLayer: ReformBaseLayer;
 }
 
+/** One is written, and the next one waits: otherwise those of callers without a login would go between the layers of each image. */
+const layersAtOnce = 2;
+
 export function createCompressBase(deps: CompressBaseDeps): CompressBase {
   const { content, documents, verify } = deps;
 
@@ -83,7 +87,7 @@ export function createCompressBase(deps: CompressBaseDeps): CompressBase {
     const made = { image: { root: manifest, generated: new Map() }, added: [], source, elsewhere };
     const blobs = blobsOf(made, deps);
     const done = new Map<number, ReplacingLayer>();
-    for (const at of chosen) {
+    await inTurns(layersAtOnce, chosen, async at => {
       const layer = layers[at] as Descriptor;
       const { digest, size } = layer;
       const one = {
@@ -96,7 +100,7 @@ export function createCompressBase(deps: CompressBaseDeps): CompressBase {
       });
       write(`${digest} (${sizeText(size)}): ${now.digest} (${sizeText(now.size)})\n`);
       done.set(at, now);
-    }
+    });
     return done;
   };
 

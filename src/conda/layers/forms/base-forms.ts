@@ -58,13 +58,15 @@ export interface BaseFormsDeps {
 // Of the threads that make layers of packages, a large layer occupies one for minutes.
 const atOnce = 1;
 const mostWaiting = 200;
+/** About the layers of an image. */
+const passedBy = 8;
 
 export function createBaseForms({ kept, share, maxBytes }: BaseFormsDeps): ReformBaseLayer {
   // Each caller may read the layer with other rights than the one whose work failed.
   const making = new SingleFlight<PackageLayerRow>({ sharesFailure: false });
   const turns = new Semaphore({
     limit: atOnce,
-    low: { limit: 1, passedBy: 1 },
+    low: { limit: atOnce, passedBy },
     mostWaiting,
     refusal: tooBusy,
   });
