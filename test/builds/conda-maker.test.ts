@@ -116,8 +116,9 @@ test('packages of pip need no builder where uv is, unless only pip itself can ha
   const elsewhere = withUv('rich==13.9.4, --extra-index-url=https://example.org/simple');
   assert.ok(isNative(elsewhere));
   assert.notEqual(elsewhere.key, withUv('rich==13.9.4').key);
-  const other = withUv('rich, --pre');
-  assert.deepEqual(recipeIn(other)?.builderReasons, ['the pip option --pre']);
+  assert.ok(isNative(withUv('rich, --pre')));
+  const other = withUv('rich, --no-index');
+  assert.deepEqual(recipeIn(other)?.builderReasons, ['the pip option --no-index']);
 });
 
 test('the operator can have BuildKit make every image, which then has another key', () => {
