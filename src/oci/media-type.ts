@@ -5,6 +5,7 @@ export const mediaTypes = {
   ociEmpty: 'application/vnd.oci.empty.v1+json',
   ociConfig: 'application/vnd.oci.image.config.v1+json',
   ociLayerGzip: 'application/vnd.oci.image.layer.v1.tar+gzip',
+  ociLayerZstd: 'application/vnd.oci.image.layer.v1.tar+zstd',
   dockerIndex: 'application/vnd.docker.distribution.manifest.list.v2+json',
   dockerManifest: 'application/vnd.docker.distribution.manifest.v2+json',
   dockerConfig: 'application/vnd.docker.container.image.v1+json',
@@ -13,6 +14,11 @@ export const mediaTypes = {
   dockerSchema1Signed: 'application/vnd.docker.distribution.manifest.v1+prettyjws',
   octetStream: 'application/octet-stream',
 } as const;
+
+/** Returns the type of a layer of OCI. Docker has none for zstd. */
+export function ociLayerType(compression: 'gzip' | 'zstd' = 'gzip'): string {
+  return compression === 'zstd' ? mediaTypes.ociLayerZstd : mediaTypes.ociLayerGzip;
+}
 
 export type Family = 'oci' | 'docker';
 

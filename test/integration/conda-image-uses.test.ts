@@ -22,6 +22,7 @@ interface Manifest {
   readonly config: { readonly digest: string };
   readonly layers: readonly {
     readonly digest: string;
+    readonly mediaType: string;
     readonly annotations?: Readonly<Record<string, string>>;
   }[];
 }
@@ -158,6 +159,41 @@ suite('uses of Conda images', () => {
     assert.ok(packages.every(({ size }) => size > 100));
     const again = (await asked()) as typeof forecast;
     assert.deepEqual(again.solution, forecast.solution, 'the first one has made nothing');
+  });
+
+  test('layers in zstd have the files of those in gzip, for every reader, and so has the base image on request', async () => {
+    const place = { freeze: true, buildRepository: `${registry.host}/team/zstd` };
+    const asked = (force: boolean) =>
+      request(['two'], { ...place, buildCompression: { mode: 'zstd', level: 9, force } });
+    const [usual, onBase, whole] = [
+      await request(['two'], place),
+      await asked(false),
+      await asked(true),
+    ];
+    for (const one of [usual, onBase, whole]) await logOf(one);
+    const configOf = async ({ config: { digest } }: Manifest) => {
+      const response = await fetch(`${registry.url}/v2/team/zstd/blobs/${digest}`);
+      return (await response.json()) as { rootfs: object };
+    };
+    const plain = await manifestOf(usual);
+    const zstd = 'application/vnd.oci.image.layer.v1.tar+zstd';
+    for (const [made, first] of [
+      [onBase, 'application/vnd.oci.image.layer.v1.tar+gzip'],
+      [whole, zstd],
+    ] as const) {
+      const image = await manifestOf(made);
+      const others = plain.layers.slice(1).map(() => zstd);
+      assert.deepEqual(
+        image.layers.map(({ mediaType }) => mediaType),
+        [first, ...others],
+      );
+      assert.deepEqual((await configOf(image)).rootfs, (await configOf(plain)).rootfs);
+      const ran = await runWithPodman(root, made.targetImage, { command: ['two'] });
+      assert.match(assertSuccess(ran), /two|library/);
+    }
+    const order = ['files', whole.targetImage, '--layer', '1', '--name', 'os-release'];
+    const { stdout } = await sluiceCommand(order, { SLUICE_SERVER: sluice.url });
+    assert.match(stdout, /usr\/lib\/os-release/);
   });
 
   test('layers in the eStargz form are lazy where they are frozen, and in every image made of them', async () => {

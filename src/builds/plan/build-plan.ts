@@ -109,7 +109,7 @@ export interface RecipeOrigin {
   readonly hasCopyModes?: true;
 }
 
-/** Compression of the layers that a build makes. Layers of packages are never in zstd. */
+/** Compression of the layers that a build makes. */
 export interface LayerCompression {
   readonly mode: 'gzip' | 'zstd' | 'estargz';
   /** Default: that of the builder, or of layers of packages. */

@@ -140,8 +140,7 @@ export function planBuild(
   const hasContext = context !== undefined;
   const solvesPython = places.solvesPython?.();
   const askedLayers = readLayerCompression(request);
-  const layerMode = askedLayers?.mode;
-  const settings = { ownHost, condaMaker, condaChannels, solvesPython, hasContext, layerMode };
+  const settings = { ownHost, condaMaker, condaChannels, solvesPython, hasContext };
   const recipe = kind.recipe(source, { ...request, ...settings });
   const { dockerfile, files, lockStage, definition, sifBases: sifImages = {} } = recipe;
   if (format === 'sif') checkOnePlatform(parsed);

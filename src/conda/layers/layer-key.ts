@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Digest } from '../../oci/digest.ts';
 import { type CondaPackage, mayDependOnPython } from '../conda-package.ts';
 import type { InstallPlace } from '../installing/installed-package.ts';
+import { zstdVersion } from './forms/zstd-writer.ts';
 import type { PackageFacts } from './making/package-facts.ts';
 
 /**
@@ -73,7 +74,12 @@ export function formLayerKey(
   digest: Digest,
   { mode, level }: { readonly mode: string; readonly level: number },
 ): string {
-  return keyOf(['form', formVersion, mode, level, digest]);
+  return keyOf(['form', formVersion, writerOf(mode), level, digest]);
+}
+
+/** Names what writes a form: zstd of another version writes other bytes. */
+function writerOf(mode: string): string {
+  return mode === 'zstd' ? `zstd ${zstdVersion}` : mode;
 }
 
 /** Likewise for a layer of a base image. */
@@ -89,7 +95,7 @@ export function baseLayerKey(
   diffId: Digest,
   { mode, level }: { readonly mode: string; readonly level: number },
 ): string {
-  return keyOf(['base', baseVersion, mode, level, digest, diffId]);
+  return keyOf(['base', baseVersion, writerOf(mode), level, digest, diffId]);
 }
 
 /** Returns the key of a layer of the given tar entries. */

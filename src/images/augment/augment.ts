@@ -14,7 +14,7 @@ import {
   parseManifest,
   writeJson,
 } from '../../oci/index.ts';
-import { mediaTypes } from '../../oci/media-type.ts';
+import { mediaTypes, ociLayerType } from '../../oci/media-type.ts';
 import { OciSyntaxError } from '../../oci/naming.ts';
 import {
   architectureOf,
@@ -193,11 +193,11 @@ function changeImage(
   const isDocker = familyOf(type) === 'docker';
   body.config = pointTo(body.config, newConfig);
   if (layers.length > 0) {
-    const mediaType = isDocker ? mediaTypes.dockerLayerGzip : mediaTypes.ociLayerGzip;
     body.layers = [
       ...(Array.isArray(body.layers) ? body.layers : []),
-      ...layers.map(({ gzipDigest: digest, gzipSize: size, annotations }) => ({
-        ...{ mediaType, digest, size },
+      ...layers.map(({ gzipDigest: digest, gzipSize: size, compression, annotations }) => ({
+        mediaType: isDocker ? mediaTypes.dockerLayerGzip : ociLayerType(compression),
+        ...{ digest, size },
         // The specification of Docker's manifests has none, but lazy clients read them there as well.
         ...(annotations ? { annotations } : {}),
       })),

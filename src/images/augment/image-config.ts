@@ -162,14 +162,16 @@ function asStrings(value: unknown): string[] {
   return Array.isArray(value) ? value.filter(item => typeof item === 'string') : [];
 }
 
-/** A layer to add: a gzip-compressed tar whose digests and size were verified. */
+/** A layer to add: a compressed tar whose digests and size were verified. */
 export interface InjectedLayer {
-  /** Digest of the gzip file, by which a client requests the blob. */
+  /** Digest of the compressed file, by which a client requests the blob. */
   readonly gzipDigest: Digest;
-  /** Bytes of the gzip file. */
+  /** Bytes of the compressed file. */
   readonly gzipSize: number;
   /** Digest of the tar file inside: the layer's diff ID. */
   readonly tarDigest: Digest;
+  /** Only in an image of OCI: Docker's types have none for zstd. Default: gzip. */
+  readonly compression?: 'zstd' | undefined;
   /** When set, only images of this architecture get the layer. */
   readonly architecture?: string;
   /** Name and digest of the included image that it is a layer of. */

@@ -7,13 +7,15 @@ import {
   parseLossless,
   writeJson,
 } from '../../oci/index.ts';
-import { mediaTypes } from '../../oci/media-type.ts';
+import { mediaTypes, ociLayerType } from '../../oci/media-type.ts';
 import { OciSyntaxError } from '../../oci/naming.ts';
 import { pointTo } from './augment.ts';
 import type { PlatformImage } from './leave-out-layers.ts';
 
-/** A layer with the files of another one, in gzip. */
+/** A layer with the files of another one. */
 export interface ReplacingLayer {
+  /** zstd only in an image of OCI: Docker's types have none for it. */
+  readonly compression: 'gzip' | 'zstd';
   readonly digest: Digest;
   readonly size: number;
   readonly diffId: Digest;
@@ -65,7 +67,7 @@ const ofBytes = [
 
 function descriptorOf(
   { data: _, urls: __, annotations: given, ...raw }: JsonObject,
-  { digest, size, annotations }: ReplacingLayer,
+  { digest, size, compression, annotations }: ReplacingLayer,
 ): JsonObject {
   const { mediaType: type } = raw;
   const isDocker = typeof type === 'string' && type.startsWith('application/vnd.docker.');
@@ -75,7 +77,7 @@ function descriptorOf(
   const all = [...kept, ...Object.entries(annotations ?? {})];
   return {
     ...raw,
-    mediaType: isDocker ? mediaTypes.dockerLayerGzip : mediaTypes.ociLayerGzip,
+    mediaType: isDocker ? mediaTypes.dockerLayerGzip : ociLayerType(compression),
     digest,
     size,
     ...(all.length > 0 ? { annotations: Object.fromEntries(all) } : {}),

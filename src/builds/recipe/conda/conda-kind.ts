@@ -142,13 +142,7 @@ function packagesOf({ packages, pip }: CondaEnvironment): readonly Tool[] {
  */
 function builderReasons(
   { wanted, channels, options }: CondaSource,
-  {
-    labels = {},
-    annotations = {},
-    created,
-    solvesPython,
-    layerMode,
-  }: RecipeOptions & RecipeSettings,
+  { labels = {}, annotations = {}, created, solvesPython }: RecipeOptions & RecipeSettings,
 ): readonly string[] {
   const { mambaImage, commands } = options;
   const reasons: readonly (readonly [reason: string, isGiven: boolean])[] = [
@@ -163,7 +157,6 @@ function builderReasons(
     ["'labels'", Object.keys(labels).length > 0],
     ["'annotations'", Object.keys(annotations).length > 0],
     ["'created'", created !== undefined],
-    ["'buildCompression.mode' zstd", layerMode === 'zstd'],
   ];
   return reasons.filter(([, isGiven]) => isGiven).map(([reason]) => reason);
 }

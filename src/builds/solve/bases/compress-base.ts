@@ -144,7 +144,6 @@ export function createCompressBase(deps: CompressBaseDeps): CompressBase {
   };
 
   return async (base, { mode, level }, run) => {
-    if (mode === 'zstd') throw new Error('only a builder compresses layers with zstd');
     try {
       return await compress(base, { mode, level }, run);
     } catch (error) {
@@ -159,7 +158,7 @@ export function createCompressBase(deps: CompressBaseDeps): CompressBase {
 }
 
 interface LayerForm {
-  readonly mode: 'gzip' | 'estargz';
+  readonly mode: LayerCompression['mode'];
   readonly level: number | undefined;
 }
 

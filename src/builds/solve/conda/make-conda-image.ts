@@ -20,7 +20,7 @@ import {
   type InjectedLayer,
 } from '../../../images/augment/index.ts';
 import type { Documents } from '../../../images/index.ts';
-import { type Document, parseManifest } from '../../../oci/index.ts';
+import { type Document, familyOf, manifestType, parseManifest } from '../../../oci/index.ts';
 import { formatPlatform } from '../../../oci/naming.ts';
 import type { LayeredEnvironment, LayeredWheel, MixedLayers } from '../../../pypi/index.ts';
 import { commitAddress } from '../../../pypi/requirements/index.ts';
@@ -77,7 +77,7 @@ export function createMakeCondaImage(deps: MakeCondaImageDeps): MakeCondaImage {
     base: Document | undefined,
     { step, signal }: Pick<Parameters<MakeCondaImage>[0], 'step' | 'signal'>,
   ): Promise<Pick<LayeredEnvironment, 'layers' | 'contents'>> => {
-    if (!compression || compression.mode === 'zstd') return { layers, contents };
+    if (!compression) return { layers, contents };
     const { mode, level, force } = compression;
     const title = `Compress the layers${mode === 'gzip' ? '' : ` as ${mode}`}`;
     return step(title, async ({ write }) => {
@@ -110,6 +110,7 @@ export function createMakeCondaImage(deps: MakeCondaImageDeps): MakeCondaImage {
         report: now => progress(partLine({ kind: 'repodata', ...now })),
       }),
     );
+    if (recipe.layers?.mode === 'zstd') requireOci(base.images);
     onSolved?.();
     const requested = specsOf(native);
     const made: Made[] = [];
@@ -158,6 +159,13 @@ export function createMakeCondaImage(deps: MakeCondaImageDeps): MakeCondaImage {
       },
     };
   };
+}
+
+/** Throws a {@link BuilderRequired} for a base image with the types of Docker, which have none for zstd: a builder makes it one of OCI. */
+function requireOci(images: readonly (Document | undefined)[]): void {
+  if (images.some(image => image && familyOf(manifestType(image)) === 'docker')) {
+    throw new BuilderRequired(["'buildCompression.mode' zstd with a base image of Docker's types"]);
+  }
 }
 
 const notLazyText =

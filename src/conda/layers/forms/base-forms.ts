@@ -1,4 +1,3 @@
-import { usualLevel } from '../../../archives/deflate/deflate.ts';
 import { Fault } from '../../../foundation/fault.ts';
 import { Semaphore } from '../../../foundation/semaphore.ts';
 import { SingleFlight } from '../../../foundation/single-flight.ts';
@@ -8,7 +7,7 @@ import type { LocalFile } from '../../../storage/content/index.ts';
 import type { AnonymousShare, PackageLayerRow } from '../../../storage/rows/index.ts';
 import type { KeptLayers } from '../kept-layers.ts';
 import { baseLayerKey } from '../layer-key.ts';
-import type { LayerForm } from './layer-forms.ts';
+import { type LayerForm, usualLevelOf } from './layer-forms.ts';
 import type { EstargzFacts } from './reform-layer.ts';
 
 /** A layer of a base image. The caller has proved a right to it, and that it unpacks to its diff ID. */
@@ -23,8 +22,8 @@ export interface BaseLayer {
   readonly open: (signal: AbortSignal) => Promise<LocalFile>;
 }
 
-/** A layer in gzip. */
 export interface ReformedLayer {
+  readonly compression: 'gzip' | 'zstd';
   readonly digest: Digest;
   readonly size: number;
   readonly diffId: Digest;
@@ -71,7 +70,7 @@ export function createBaseForms({ kept, share, maxBytes }: BaseFormsDeps): Refor
     refusal: tooBusy,
   });
 
-  return async (layer, { mode, level = usualLevel }, { signal, payer }) => {
+  return async (layer, { mode, level = usualLevelOf(mode) }, { signal, payer }) => {
     const { digest, diffId, size, isPlain } = layer;
     const form = { mode, level };
     const key = baseLayerKey(digest, diffId, form);
@@ -92,7 +91,9 @@ export function createBaseForms({ kept, share, maxBytes }: BaseFormsDeps): Refor
       mode === 'estargz'
         ? estargzAnnotations(JSON.parse(row.facts ?? '{}') as EstargzFacts)
         : undefined;
-    return { digest: row.digest, size: row.size, diffId: row.tarDigest, annotations };
+    const { digest: made, size: madeSize, tarDigest } = row;
+    const compression = mode === 'zstd' ? mode : 'gzip';
+    return { digest: made, size: madeSize, diffId: tarDigest, compression, annotations };
   };
 }
 

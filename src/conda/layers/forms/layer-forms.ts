@@ -7,11 +7,12 @@ import type { PackageLayerRow } from '../../../storage/rows/index.ts';
 import { goneMeanwhile, type KeptLayers } from '../kept-layers.ts';
 import { formLayerKey } from '../layer-key.ts';
 import type { EstargzFacts } from './reform-layer.ts';
+import { usualZstdLevel } from './zstd-writer.ts';
 
 /** How layers of packages are compressed. */
 export interface LayerForm {
-  readonly mode: 'gzip' | 'estargz';
-  /** 0 to 9. Default: that of all layers of packages. */
+  readonly mode: 'gzip' | 'zstd' | 'estargz';
+  /** 0 to 9, for zstd 0 to 22. Default: that of all layers of packages, or {@link usualZstdLevel}. */
   readonly level?: number | undefined;
 }
 
@@ -49,7 +50,7 @@ export function createLayerForms({ content, kept }: LayerFormsDeps): ReformLayer
     );
   };
 
-  return async (layers, { mode, level = usualLevel }, signal) => {
+  return async (layers, { mode, level = usualLevelOf(mode) }, signal) => {
     if (mode === 'gzip' && level === usualLevel) return layers;
     const reformed: InjectedLayer[] = [];
     await workOnEach(layers.entries(), layersAtOnce, async ([at, layer]) => {
@@ -63,10 +64,16 @@ export function createLayerForms({ content, kept }: LayerFormsDeps): ReformLayer
         ...layer,
         ...{ gzipDigest: digest, gzipSize: size, tarDigest },
         ...(mode === 'estargz' ? { annotations: annotationsOf(row) } : {}),
+        ...(mode === 'zstd' ? { compression: mode } : {}),
       };
     });
     return reformed;
   };
+}
+
+/** Returns the level of a form that names none. */
+export function usualLevelOf(mode: LayerForm['mode']): number {
+  return mode === 'zstd' ? usualZstdLevel : usualLevel;
 }
 
 /** Returns what lazy clients verify. */

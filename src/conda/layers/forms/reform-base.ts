@@ -14,6 +14,7 @@ import { DistributionEntries } from './distribution-entries.ts';
 import { EstargzWriter } from './estargz-writer.ts';
 import { PieceBuffer } from './piece-buffer.ts';
 import type { EstargzFacts } from './reform-layer.ts';
+import { ZstdWriter } from './zstd-writer.ts';
 
 const chunkSize = 256 * 1024;
 /**
@@ -23,7 +24,7 @@ const chunkSize = 256 * 1024;
 const tocLimits = { bytes: 512 * 1024 * 1024, packedBytes: 64 * 1024 * 1024 };
 
 /**
- * Writes a layer of a base image in another form: gzip with the same tar file, or eStargz with the same entries. Throws a
+ * Writes a layer of a base image in another form: gzip or zstd with the same tar file, or eStargz with the same entries. Throws a
  * {@link Fault} that continues a sentence about the layer.
  */
 export async function reformBase(order: BaseOrder, put: PutPiece): Promise<MadeLayer> {
@@ -60,6 +61,14 @@ interface FormWriter extends Disposable {
 }
 
 function writerOf(mode: BaseOrder['mode'], put: PutPiece, level: number): FormWriter {
+  if (mode === 'zstd') {
+    const zstd = new ZstdWriter(put, level);
+    return {
+      write: bytes => zstd.write(bytes),
+      end: () => void zstd.end(),
+      [Symbol.dispose]() {},
+    };
+  }
   if (mode === 'gzip') {
     const gzip = createGzipWriter(put, { level });
     return {

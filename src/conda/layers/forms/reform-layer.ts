@@ -6,6 +6,7 @@ import type { FormOrder, MadeLayer } from '../making/layer-threads.ts';
 import type { PutPiece } from '../making/piece-ring.ts';
 import { EstargzWriter } from './estargz-writer.ts';
 import { PieceBuffer } from './piece-buffer.ts';
+import { ZstdWriter } from './zstd-writer.ts';
 
 /** What is kept about a layer in the eStargz form. */
 export interface EstargzFacts {
@@ -16,8 +17,7 @@ export interface EstargzFacts {
 /** Writes the tar file of a layer of packages in another form. Blocks the thread. */
 export function reformLayer(order: FormOrder, put: PutPiece): MadeLayer {
   const pieces = new PieceBuffer(put);
-  const make = order.mode === 'estargz' ? asEstargz : asGzip;
-  const made = make(order, piece => pieces.add(piece));
+  const made = writers[order.mode](order, piece => pieces.add(piece));
   pieces.flush();
   return made;
 }
@@ -30,6 +30,20 @@ function asEstargz({ layer, level }: FormOrder, put: PutPiece): MadeLayer {
   const { tarDigest, tarBytes, tocDigest } = writer.end();
   const facts: EstargzFacts = { tocDigest, tarBytes };
   return { tarDigest, tarBytes, about: { facts: JSON.stringify(facts) } };
+}
+
+/** Writes the same tar file. */
+function asZstd({ layer, level }: FormOrder, put: PutPiece): MadeLayer {
+  const zstd = new ZstdWriter(put, level);
+  const hash = createHash('sha256');
+  let tarBytes = 0;
+  for (const { content } of readMembers(layer.path, layer.size)) {
+    hash.update(content);
+    tarBytes += content.length;
+    zstd.write(content);
+  }
+  zstd.end();
+  return { tarDigest: `sha256:${hash.digest('hex')}` as Digest, tarBytes };
 }
 
 /** Writes members of the same bytes. */
@@ -45,3 +59,5 @@ function asGzip({ layer, level }: FormOrder, put: PutPiece): MadeLayer {
   }
   return { tarDigest: `sha256:${hash.digest('hex')}` as Digest, tarBytes };
 }
+
+const writers = { gzip: asGzip, zstd: asZstd, estargz: asEstargz };

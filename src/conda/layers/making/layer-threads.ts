@@ -74,8 +74,8 @@ interface LayerFile {
 export interface FormOrder {
   readonly kind: 'form';
   readonly layer: LayerFile;
-  readonly mode: 'gzip' | 'estargz';
-  /** 0 to 9 */
+  readonly mode: 'gzip' | 'zstd' | 'estargz';
+  /** 0 to 9; for zstd 0 to 22 */
   readonly level: number;
 }
 

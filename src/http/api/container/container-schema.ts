@@ -294,14 +294,14 @@ export const containerRequestSchema = z
           z.enum(['gzip', 'zstd', 'estargz'], 'can be gzip, zstd or estargz'),
         ).describe('Default: `gzip`'),
         level: optional(z.int('can be a whole number from 0 to 22').min(0).max(22)).describe(
-          '0 to 9 for gzip and estargz, 0 to 22 for zstd. Default for layers of packages: 5. For Singularity images: 1 to 9 for gzip (default: 6), 1 to 22 for zstd (9)',
+          '0 to 9 for gzip and estargz, 0 to 22 for zstd. Default for layers of packages: 5, and 3 for zstd. For Singularity images: 1 to 9 for gzip (default: 6), 1 to 22 for zstd (9)',
         ),
         force: optional(z.boolean()).describe(
           'Compress the layers of base images again, too. Default: only for estargz',
         ),
       } satisfies SchemaOf<SubmittedCompression>),
     ).describe(
-      'How the layers that a build makes, or the file system of a Singularity image, are compressed. Of images of packages, zstd requires a builder. Other images have layers that exist already: they are answered with a warning',
+      'How the layers that a build makes, or the file system of a Singularity image, are compressed. Other images have layers that exist already: they are answered with a warning',
     ),
     noTest: optional(z.boolean()).describe(
       'Do not run the %test of a Singularity definition file at the end of the build',
