@@ -73,6 +73,8 @@ export interface RecipeSettings {
   readonly condaChannels?: BuilderReach | undefined;
   /** True if Sluice can install packages of pip itself. Default: false. */
   readonly solvesPython?: boolean | undefined;
+  /** How layers are compressed; undefined for the default, and for Singularity images. */
+  readonly layers?: { readonly mode: string; readonly level?: number | undefined } | undefined;
   /** True if the request has a build context. */
   readonly hasContext?: boolean | undefined;
 }

@@ -136,13 +136,22 @@ function packagesOf({ packages, pip }: CondaEnvironment): readonly Tool[] {
   return [...byName.values()];
 }
 
+/** Higher ones take ten times the time, and builders limit the processor time of their callers. */
+const mostZstdLevel = 12;
+
 /**
  * Returns what only a builder can do for a source, in words that name the fields of the request; empty for an image that
  * Sluice can make itself. Packages with link scripts also require a builder, but only the packages themselves show that.
  */
 function builderReasons(
   { wanted, channels, options }: CondaSource,
-  { labels = {}, annotations = {}, created, solvesPython }: RecipeOptions & RecipeSettings,
+  {
+    labels = {},
+    annotations = {},
+    created,
+    solvesPython,
+    layers: { mode, level = 0 } = { mode: 'gzip' },
+  }: RecipeOptions & RecipeSettings,
 ): readonly string[] {
   const { mambaImage, commands } = options;
   const reasons: readonly (readonly [reason: string, isGiven: boolean])[] = [
@@ -157,6 +166,10 @@ function builderReasons(
     ["'labels'", Object.keys(labels).length > 0],
     ["'annotations'", Object.keys(annotations).length > 0],
     ["'created'", created !== undefined],
+    [
+      `'buildCompression.level' ${level} (of zstd, more than ${mostZstdLevel})`,
+      mode === 'zstd' && level > mostZstdLevel,
+    ],
   ];
   return reasons.filter(([, isGiven]) => isGiven).map(([reason]) => reason);
 }
