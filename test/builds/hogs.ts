@@ -1,4 +1,7 @@
-/** Steps that use all of a resource, and the messages when they are stopped. */
+/**
+ * Steps that use all of a resource, and the messages when they are stopped. Those that hold it do so for more than half a minute:
+ * other tests may free as much of the same disk at the same time, and then the builder measures again only after that.
+ */
 export const hogs = {
   memory: {
     script: `awk 'BEGIN { x = "xxxxxxxxxxxxxxxx"; while (1) x = x x }'`,
@@ -18,16 +21,16 @@ export const hogs = {
     reason: /has written more than the 128 MiB that a build may write|No space left on device/,
   },
   'disk without a name': {
-    script: 'exec 3> /big; rm /big; dd if=/dev/zero bs=1M count=200 >&3; sleep 30',
+    script: 'exec 3> /big; rm /big; dd if=/dev/zero bs=1M count=200 >&3; sleep 75',
     reason: /has written more than the 128 MiB that a build may write|No space left on device/,
   },
   'disk without a name or a descriptor': {
     script:
-      'mkdir /held; for i in 1 2; do cp /bin/busybox /held; dd if=/dev/zero bs=1M count=100 >> /held/busybox; /held/busybox sleep 30 & until [ "$(readlink /proc/$!/exe)" = /held/busybox ]; do sleep 0.1; done; rm /held/busybox; done; wait',
+      'mkdir /held; for i in 1 2; do cp /bin/busybox /held; dd if=/dev/zero bs=1M count=100 >> /held/busybox; /held/busybox sleep 75 & until [ "$(readlink /proc/$!/exe)" = /held/busybox ]; do sleep 0.1; done; rm /held/busybox; done; wait',
     reason: /has written more than the 128 MiB that a build may write|No space left on device/,
   },
   files: {
-    script: 'mkdir /many && cd /many && seq 1 40000 | xargs touch; sleep 5',
+    script: 'mkdir /many && cd /many && seq 1 40000 | xargs touch; sleep 75',
     reason: /has written more than the \d+ files that a build may write|No space left on device/,
   },
   'shared memory': {
