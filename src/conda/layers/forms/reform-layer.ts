@@ -32,30 +32,30 @@ function asEstargz({ layer, level }: FormOrder, put: PutPiece): MadeLayer {
   return { tarDigest, tarBytes, about: { facts: JSON.stringify(facts) } };
 }
 
-/** Writes the same tar file. */
-function asZstd({ layer, level }: FormOrder, put: PutPiece): MadeLayer {
-  const zstd = new ZstdWriter(put, level);
-  const hash = createHash('sha256');
-  let tarBytes = 0;
-  for (const { content } of readMembers(layer.path, layer.size)) {
-    hash.update(content);
-    tarBytes += content.length;
-    zstd.write(content);
-  }
+function asZstd(order: FormOrder, put: PutPiece): MadeLayer {
+  const zstd = new ZstdWriter(put, order.level);
+  const made = asItIs(order, content => zstd.write(content));
   zstd.end();
-  return { tarDigest: `sha256:${hash.digest('hex')}` as Digest, tarBytes };
+  return made;
 }
 
 /** Writes members of the same bytes. */
-function asGzip({ layer, level }: FormOrder, put: PutPiece): MadeLayer {
-  using gzip = createGzipWriter(put, { level });
+function asGzip(order: FormOrder, put: PutPiece): MadeLayer {
+  using gzip = createGzipWriter(put, { level: order.level });
+  return asItIs(order, content => {
+    gzip.write(content);
+    gzip.end();
+  });
+}
+
+/** Writes the same tar file. */
+function asItIs({ layer }: FormOrder, write: (content: Buffer) => void): MadeLayer {
   const hash = createHash('sha256');
   let tarBytes = 0;
   for (const { content } of readMembers(layer.path, layer.size)) {
     hash.update(content);
     tarBytes += content.length;
-    gzip.write(content);
-    gzip.end();
+    write(content);
   }
   return { tarDigest: `sha256:${hash.digest('hex')}` as Digest, tarBytes };
 }
