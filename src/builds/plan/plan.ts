@@ -140,11 +140,8 @@ export function planBuild(
   const hasContext = context !== undefined;
   const solvesPython = places.solvesPython?.();
   const askedLayers = readLayerCompression(request);
-  const settings = {
-    ...{ ownHost, condaMaker, condaChannels, solvesPython, hasContext },
-    layers: askedLayers,
-  };
-  const recipe = kind.recipe(source, { ...request, ...settings });
+  const settings = { ownHost, condaMaker, condaChannels, solvesPython, hasContext };
+  const recipe = kind.recipe(source, { ...request, ...settings, layers: askedLayers });
   const { dockerfile, files, lockStage, definition, sifBases: sifImages = {} } = recipe;
   if (format === 'sif') checkOnePlatform(parsed);
   const platforms = parsed.map(formatPlatform);

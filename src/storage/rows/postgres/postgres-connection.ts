@@ -44,7 +44,7 @@ function withoutOwn(url: string): string {
 }
 
 /** Connections to PostgreSQL, which changes and reads take turns with. */
-interface PostgresPool {
+export interface PostgresPool {
   readonly pool: pg.Pool;
   /**
    * Returns a connection, and waits for one. Its user releases it.

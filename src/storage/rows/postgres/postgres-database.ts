@@ -23,6 +23,7 @@ import {
   isFenced,
   isLockTimeout,
   isUnavailable,
+  type PostgresPool,
   startFaultOf,
   type WithSocket,
 } from './postgres-connection.ts';
@@ -361,8 +362,36 @@ async function rollBack(client: pg.PoolClient): Promise<boolean> {
 
 const numberTypes = new Set<number>([pg.types.builtins.INT8, pg.types.builtins.NUMERIC]);
 
+/** How a pool reads. Times are in ms. */
+interface ReadPoolOptions {
+  /** What PostgreSQL calls its connections. */
+  readonly name: string;
+  readonly connectMs: number;
+  readonly statementMs: number;
+  readonly answerMs: number;
+  /** Connections at once. */
+  readonly most: number;
+  /** Statements that each connection begins with. */
+  readonly settings: readonly string[];
+}
+
+/** Creates a pool for statements that only read, several of them in one round trip. */
+export function createReadPool(url: string, options: ReadPoolOptions): PostgresPool {
+  const { name, connectMs, statementMs, answerMs, most, settings } = options;
+  const config = {
+    ...connectionOf(url),
+    connectionTimeoutMillis: connectMs,
+    statement_timeout: statementMs,
+    query_timeout: answerMs,
+    application_name: name,
+    pipeline: true,
+    types: { getTypeParser: parserOf },
+  };
+  return createPostgresPool(config as pg.PoolConfig, most, settings);
+}
+
 /** Values as SQLite has them: numbers, and truth as 0 and 1. */
-export function parserOf(type: number, format?: 'text' | 'binary') {
+function parserOf(type: number, format?: 'text' | 'binary') {
   if (numberTypes.has(type)) return Number;
   if (type === pg.types.builtins.BOOL) return (text: string) => (text === 't' ? 1 : 0);
   return pg.types.getTypeParser(type, format as 'text');

@@ -1,8 +1,7 @@
 import { Fault } from '../../../foundation/fault.ts';
 import type { RowDatabase } from '../row-database.ts';
 import { readGathered } from './gathered-reads.ts';
-import { connectionOf, createPostgresPool } from './postgres-connection.ts';
-import { parserOf, readTogether, readWith } from './postgres-database.ts';
+import { createReadPool, readTogether, readWith } from './postgres-database.ts';
 import { PostgresCall, postgresStatement } from './postgres-statements.ts';
 import { createSharedReads } from './shared-reads.ts';
 
@@ -15,8 +14,7 @@ export interface PostgresReader extends RowDatabase {
 // A read by an index takes less than a millisecond, so few connections carry thousands of them in a second.
 const mostConnections = 4;
 // A read that takes longer is left to the server that leads.
-const statementMs = 1500;
-const answerMs = 2000;
+const times = { connectMs: 2000, statementMs: 1500, answerMs: 2000 };
 // PostgreSQL refuses changes on these connections.
 const settings = [
   'SET default_transaction_read_only = on',
@@ -29,19 +27,12 @@ const settings = [
  * @param url as for `openPostgres`
  */
 export function openPostgresReader(url: string): PostgresReader {
-  const { pool, connect } = createPostgresPool(
-    {
-      ...connectionOf(url),
-      connectionTimeoutMillis: answerMs,
-      statement_timeout: statementMs,
-      query_timeout: answerMs,
-      application_name: 'sluice reads',
-      pipeline: true,
-      types: { getTypeParser: parserOf },
-    } as Parameters<typeof createPostgresPool>[0],
-    mostConnections,
+  const { pool, connect } = createReadPool(url, {
+    ...times,
+    name: 'sluice reads',
+    most: mostConnections,
     settings,
-  );
+  });
   const shared = createSharedReads(calls =>
     readGathered(sent => readTogether(connect, sent), calls),
   );

@@ -1,8 +1,8 @@
 import type { ReadReplicaState } from '../../../foundation/telemetry/index.ts';
 import { atMost } from '../../../foundation/work.ts';
 import type { Call, RowDatabase } from '../row-database.ts';
-import { connectionOf, createPostgresPool, faultOf, startFaultOf } from './postgres-connection.ts';
-import { parserOf, readTogether } from './postgres-database.ts';
+import { faultOf, startFaultOf } from './postgres-connection.ts';
+import { createReadPool, readTogether } from './postgres-database.ts';
 import { PostgresCall, postgresStatement } from './postgres-statements.ts';
 
 /** A read replica of PostgreSQL, as the settings name it. */
@@ -85,19 +85,14 @@ const ofReplica = postgresStatement<PlaceRow>(
  */
 export function openReadReplica(use: ReadReplicaUse, primary: RowDatabase): ReadReplica {
   const { url, maxAgeMs, onChange } = use;
-  const { pool, connect, breakAll } = createPostgresPool(
-    {
-      ...connectionOf(url),
-      connectionTimeoutMillis: connectMs,
-      statement_timeout: statementMs,
-      query_timeout: answerMs,
-      application_name: 'sluice lists',
-      pipeline: true,
-      types: { getTypeParser: parserOf },
-    } as Parameters<typeof createPostgresPool>[0],
-    mostConnections,
-    ['SET default_transaction_read_only = on'],
-  );
+  const { pool, connect, breakAll } = createReadPool(url, {
+    connectMs,
+    statementMs,
+    answerMs,
+    name: 'sluice lists',
+    most: mostConnections,
+    settings: ['SET default_transaction_read_only = on'],
+  });
   const pauseMs = Math.min(longestPauseMs, maxAgeMs / looksInAge);
   let reached: Reached[] = [];
   /** When the primary had what the replica has now; undefined while it is not used. */
