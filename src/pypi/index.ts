@@ -8,9 +8,11 @@ export {
   hostsOfIndexes,
   type IndexSettings,
 } from './indexes/index-access.ts';
+export { createKeptFiles } from './indexes/kept-files.ts';
 export { createLoopbackIndex } from './indexes/loopback-index.ts';
 export { createPageStore } from './indexes/page-store.ts';
 export { createPageThread } from './indexes/page-thread.ts';
+export { createWheelMetadataSource } from './indexes/wheel-metadata-source.ts';
 export {
   createMixedLayers,
   type LayeredEnvironment,

@@ -1,4 +1,4 @@
-import { createHash, createHmac } from 'node:crypto';
+import { createHash, createHmac, createSecretKey, type KeyObject } from 'node:crypto';
 import { type BuiltWheel, projectName } from '../wheel-file.ts';
 
 /** A file that an index lists for a project. */
@@ -11,7 +11,8 @@ interface ListedFile {
   readonly requiresPython: string | undefined;
   readonly uploadTime: string | undefined;
   readonly yanked: boolean | string;
-  readonly hasMetadata: boolean;
+  /** The SHA-256 of the metadata beside it; true where the index states none. */
+  readonly metadata: string | boolean;
 }
 
 export interface SentPage {
@@ -32,7 +33,7 @@ const plainFileName = /^[A-Za-z0-9][A-Za-z0-9._+!-]{0,250}\.(?:whl|tar\.gz|zip)$
 
 /**
  * Returns the page that the solver gets instead: JSON, whose files have addresses relative to the page, at this server. Leaves out
- * wheels without a SHA-256, and files of other systems. Throws {@link PageProblem} for an answer that is not a page of an index.
+ * wheels without a SHA-256, and those that no image can use. Throws {@link PageProblem} for an answer that is not a page of an index.
  * Source: PyPA specifications, Simple repository API.
  */
 export function rewrittenPage(sent: SentPage): Uint8Array {
@@ -46,25 +47,31 @@ export function rewrittenPage(sent: SentPage): Uint8Array {
   const byName = new Map<string, ListedFile>();
   for (const file of listed) {
     const { fileName, sha256 } = file;
-    const isUseful = !fileName.endsWith('.whl') || (sha256 !== undefined && isForLinux(fileName));
+    const isUseful = !fileName.endsWith('.whl') || (sha256 !== undefined && isForImages(fileName));
     if (isUseful && !byName.has(fileName)) byName.set(fileName, file);
   }
+  const key = createSecretKey(sent.key);
   const files = [...byName.values()].map(file => ({
     filename: file.fileName,
-    url: `../../${sealedPath(sent, file)}`,
+    url: `../../${sealedPath(sent.project, published(file), key)}`,
     hashes: file.sha256 === undefined ? {} : { sha256: file.sha256 },
     'requires-python': file.requiresPython,
     size: file.size,
     'upload-time': file.uploadTime,
-    yanked: file.yanked,
-    'core-metadata': file.hasMetadata,
+    yanked: file.yanked || undefined,
+    // Sluice reads those of a wheel without metadata beside it.
+    'core-metadata': file.fileName.endsWith('.whl'),
   }));
   return Buffer.from(JSON.stringify({ meta: { 'api-version': '1.1' }, name: sent.project, files }));
 }
 
-function isForLinux(wheel: string): boolean {
-  const platforms = wheel.slice(wheel.lastIndexOf('-') + 1);
-  return /linux|^any\.whl$/.test(platforms);
+const pythonTags = /(?:^|\.)(?:cp3|py3)/;
+const platformTags = /(?:^|\.)(?:any|(?:many)?linux[a-z0-9_]*_(?:x86_64|aarch64))(?:\.|$)/;
+
+/** Returns false for a wheel that no Python of an image can use: of other systems, machines, C libraries and interpreters. */
+function isForImages(wheel: string): boolean {
+  const tags = wheel.slice(0, -'.whl'.length).split('-').slice(-3);
+  return pythonTags.test(tags[0] ?? '') && platformTags.test(tags[2] ?? '');
 }
 
 function filesInJson({ body, url }: SentPage): ListedFile[] {
@@ -87,7 +94,7 @@ function filesInJson({ body, url }: SentPage): ListedFile[] {
       requiresPython: textOf(item['requires-python']),
       uploadTime: textOf(item['upload-time']),
       yanked: item.yanked === true || typeof item.yanked === 'string' ? item.yanked : false,
-      hasMetadata: metadata !== false && metadata !== null,
+      metadata: textOf((metadata as { sha256?: unknown } | null)?.sha256) ?? Boolean(metadata),
     });
   });
 }
@@ -117,7 +124,7 @@ function filesInHtml({ body, url, project }: SentPage): ListedFile[] {
         requiresPython: given.get('data-requires-python'),
         uploadTime: undefined,
         yanked: yanked === undefined ? false : yanked || true,
-        hasMetadata: metadata !== undefined && metadata !== 'false',
+        metadata: metadata !== 'false' && (metadata?.replace(/^sha256=/, '') ?? false),
       }),
     );
   }
@@ -134,8 +141,20 @@ function fileOf(
   facts: Omit<ListedFile, 'fileName' | 'url'>,
 ): ListedFile[] {
   if (typeof fileName !== 'string' || !plainFileName.test(fileName)) return [];
-  const sha256 = /^[0-9a-f]{64}$/.test(facts.sha256 ?? '') ? facts.sha256 : undefined;
-  return [{ fileName, url, ...facts, sha256 }];
+  const { sha256, metadata } = facts;
+  return [
+    {
+      fileName,
+      url,
+      ...facts,
+      sha256: isSha256(sha256) ? sha256 : undefined,
+      metadata: isSha256(metadata) ? metadata : metadata !== false,
+    },
+  ];
+}
+
+function isSha256(value: unknown): value is string {
+  return typeof value === 'string' && /^[0-9a-f]{64}$/.test(value);
 }
 
 /** Leaves out the query: that of a signed address is a secret, and addresses are kept in lock files. */
@@ -174,28 +193,57 @@ export function withoutMetadata(page: Uint8Array): Uint8Array {
   return Buffer.from(text.replaceAll('"core-metadata":true', '"core-metadata":false'), 'latin1');
 }
 
-/** Returns the path of a file at this server. */
-function sealedPath(
-  { project, key }: Pick<SentPage, 'project' | 'key'>,
-  { url, fileName }: Pick<ListedFile, 'url' | 'fileName'>,
-): string {
-  const seal = createHmac('sha256', key).update(`${project}\n${url}\n${fileName}`).digest('hex');
-  const address = Buffer.from(url).toString('base64url');
-  return `files/${project}/${seal.slice(0, 32)}/${address}/${encodeURIComponent(fileName)}`;
+/** Returns the file as {@link publishedFile} returns it. */
+function published({ url, fileName, sha256, size, metadata }: ListedFile): PublishedFile {
+  const isStated = typeof metadata === 'string';
+  const place = isStated ? 'stated' : metadata ? 'beside' : 'inside';
+  return { url, fileName, size, metadata: place, digest: isStated ? metadata : (sha256 ?? '') };
 }
 
-/** Returns the file of a path that {@link rewrittenPage} wrote with the key; undefined for other paths. */
+/** Returns the path of a file at this server. It has the folder of an address that ends with the name of the file, which follows. */
+function sealedPath(project: string, file: PublishedFile, key: KeyObject): string {
+  const { url, fileName, metadata, digest, size } = file;
+  const facts = [metadata[0], Buffer.from(digest, 'hex').toString('base64url'), size].join('.');
+  const sealed = `${project}\n${url}\n${fileName}\n${facts}`;
+  const seal = createHmac('sha256', key).update(sealed).digest('hex').slice(0, 32);
+  const name = encodeURIComponent(fileName);
+  const place = url.endsWith(`/${name}`) ? url.slice(0, -name.length) : url;
+  const address = Buffer.from(place).toString('base64url');
+  return `files/${project}/${seal}.${facts}/${address}/${name}`;
+}
+
+/** A file of a page. */
+export interface PublishedFile {
+  readonly url: string;
+  readonly fileName: string;
+  /** Bytes, as far as the index states them. */
+  readonly size: number | undefined;
+  /** Where its metadata are: in a file beside it with a stated digest or without one, or in it. */
+  readonly metadata: 'stated' | 'beside' | 'inside';
+  /** The SHA-256 of the metadata where it is stated, and otherwise of the file, in hexadecimal digits; empty for neither. */
+  readonly digest: string;
+}
+
+const pathOfFile =
+  /\/files\/([a-z0-9-]{1,200})\/[0-9a-f]{32}\.([sbi])\.([A-Za-z0-9_-]{43})?\.(\d{1,15})?\/([A-Za-z0-9_-]{1,8000})\/([^/]+)$/;
+const placesOfMetadata = { s: 'stated', b: 'beside', i: 'inside' } as const;
+
+/** Returns the file of a path that {@link rewrittenPage} wrote with the key, and its project; undefined for other paths. */
 export function publishedFile(
   path: string,
-  key: Uint8Array,
-): { project: string; url: string; fileName: string } | undefined {
-  const [, project, encoded, name] =
-    /\/files\/([a-z0-9-]{1,200})\/[0-9a-f]{32}\/([A-Za-z0-9_-]{1,8000})\/([^/]+)$/.exec(path) ?? [];
+  key: KeyObject,
+): { project: string; file: PublishedFile } | undefined {
+  const [, project, place, digest = '', size, encoded, name] = pathOfFile.exec(path) ?? [];
   if (project === undefined || encoded === undefined || name === undefined) return undefined;
-  const url = Buffer.from(encoded, 'base64url').toString('utf8');
-  const fileName = decoded(name);
-  const isListed = path.endsWith(`/${sealedPath({ project, key }, { url, fileName })}`);
-  return isListed ? { project, url, fileName } : undefined;
+  const address = Buffer.from(encoded, 'base64url').toString('utf8');
+  const file = {
+    url: address.endsWith('/') ? `${address}${name}` : address,
+    fileName: decoded(name),
+    size: size === undefined ? undefined : Number(size),
+    metadata: placesOfMetadata[place as keyof typeof placesOfMetadata],
+    digest: Buffer.from(digest, 'base64url').toString('hex'),
+  };
+  return path.endsWith(`/${sealedPath(project, file, key)}`) ? { project, file } : undefined;
 }
 
 /** Returns the page of a project that is only there in one version, such as one of Conda: a wheel without content. */

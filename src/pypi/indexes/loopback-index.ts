@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { createSecretKey, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -7,10 +7,17 @@ import { Fault } from '../../foundation/fault.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
 import { projectVersion } from '../project-version.ts';
 import { type BuiltWheel, projectName, type SourceFile } from '../wheel-file.ts';
-import { type IndexAccess, IndexFault } from './index-access.ts';
-import { givenPage, installedPage, publishedFile, withoutMetadata } from './index-page.ts';
+import type { IndexAccess } from './index-access.ts';
+import {
+  givenPage,
+  installedPage,
+  type PublishedFile,
+  publishedFile,
+  withoutMetadata,
+} from './index-page.ts';
 import type { PageStore } from './page-store.ts';
 import { type UnbuiltPage, unbuiltPage } from './unbuilt-page.ts';
+import type { WheelMetadataSource } from './wheel-metadata-source.ts';
 
 /**
  * An index on the loopback for one solver at a time: it is the only network that a solver has. Pages come from the store, and files
@@ -38,15 +45,6 @@ export interface IndexSession {
   /** Receives sentences for the log of the build. */
   readonly log: (line: string) => void;
   readonly signal: AbortSignal;
-}
-
-/** An index promised metadata that it does not have, or does not show. The wheels have them too. */
-export class MetadataMissing extends Error {}
-
-/** A file of an index. */
-export interface PublishedFile {
-  readonly url: string;
-  readonly fileName: string;
 }
 
 export interface OpenedIndex extends Disposable {
@@ -81,12 +79,6 @@ interface Asked {
   readonly signal: AbortSignal;
 }
 
-interface RelayedFile {
-  readonly url: URL;
-  readonly signal: AbortSignal;
-  readonly isMetadata: boolean;
-}
-
 interface OpenSession extends IndexSession {
   requests: number;
   bytes: number;
@@ -100,9 +92,11 @@ interface OpenSession extends IndexSession {
 export function createLoopbackIndex(deps: {
   readonly access: IndexAccess;
   readonly pages: PageStore;
+  readonly metadata: WheelMetadataSource;
   /** That of the pages. */
   readonly key: Uint8Array;
 }): LoopbackIndex {
+  const key = createSecretKey(deps.key);
   const sessions = new Map<string, OpenSession>();
   const turns = new Semaphore({ limit: pagesAtOnce });
   const server = createServer((request, response) => {
@@ -113,8 +107,8 @@ export function createLoopbackIndex(deps: {
   let listening: Promise<unknown> | undefined;
 
   const fileAt = ({ projects }: OpenSession, path: string): PublishedFile | undefined => {
-    const found = publishedFile(path, deps.key);
-    return found && projects.has(found.project) ? found : undefined;
+    const found = publishedFile(path, key);
+    return found && projects.has(found.project) ? found.file : undefined;
   };
 
   const answer = async (request: IncomingMessage, response: ServerResponse) => {
@@ -131,7 +125,9 @@ export function createLoopbackIndex(deps: {
       if (session.requests > maxRequests) throw tooMuch(`${maxRequests} pages and files`);
       // The solver gives up requests whose answer it no longer needs.
       const left = new AbortController();
-      response.once('close', () => left.abort());
+      response.once('close', () => {
+        if (!response.writableFinished) left.abort();
+      });
       const signal = AbortSignal.any([session.signal, left.signal]);
       await serve(session, { path: rest, signal }, request, response);
     } catch (error) {
@@ -195,9 +191,14 @@ export function createLoopbackIndex(deps: {
     const isMetadata = path.endsWith('.metadata');
     const published = fileAt(session, isMetadata ? path.slice(0, -'.metadata'.length) : path);
     if (published === undefined) return void response.writeHead(404).end();
-    const url = new URL(published.url);
-    if (isMetadata) url.pathname += '.metadata';
-    await relay(session, { url, signal, isMetadata }, request, response);
+    if (isMetadata) {
+      const onBytes = (count: number) => countBytes(session, count);
+      const bytes = await deps.metadata.read(published, { signal, onBytes });
+      const headers = { 'content-type': 'text/plain', 'content-length': bytes.length };
+      response.writeHead(200, headers).end(bytes);
+      return;
+    }
+    await relay(session, { url: published.url, signal }, request, response);
   };
 
   /** Returns the page of the first index that has a project. One that is down is not passed over: the next could have another project. */
@@ -209,10 +210,10 @@ export function createLoopbackIndex(deps: {
     return undefined;
   };
 
-  /** Passes on metadata, or the parts of a wheel that contain them. */
+  /** Passes on the parts of a wheel that contain its metadata, or all of it. */
   const relay = async (
     session: OpenSession,
-    { url, signal, isMetadata }: RelayedFile,
+    { url, signal }: { readonly url: string; readonly signal: AbortSignal },
     request: IncomingMessage,
     response: ServerResponse,
   ) => {
@@ -220,11 +221,7 @@ export function createLoopbackIndex(deps: {
     // The answer to a range of one byte has the size of the file, and shows whether the index has ranges.
     const range = isHead ? 'bytes=0-0' : request.headers.range;
     const headers = range === undefined ? {} : { range };
-    const upstream = await deps.access.open(url.href, { headers, signal }).catch(error => {
-      const status = error instanceof IndexFault ? error.responseStatus : undefined;
-      const isMissing = isMetadata && [401, 403, 404, 410].includes(status ?? 0);
-      throw isMissing ? new MetadataMissing('', { cause: error }) : error;
-    });
+    const upstream = await deps.access.open(url, { headers, signal });
     const { body, contentLength } = upstream;
     if (isHead) {
       body.destroy();

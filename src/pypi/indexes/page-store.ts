@@ -1,14 +1,11 @@
-import { createHmac, randomUUID } from 'node:crypto';
-import { mkdir, open, opendir, readFile, rename, rm, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { open, readFile } from 'node:fs/promises';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
-import { sortInTurns } from '../../foundation/pause-turn.ts';
 import { type Permit, Semaphore } from '../../foundation/semaphore.ts';
 import { SingleFlight } from '../../foundation/single-flight.ts';
-import type { DiskSpace } from '../../storage/directory/index.ts';
 import { readAll } from '../../upstream/index.ts';
 import { type IndexAccess, IndexFault } from './index-access.ts';
 import { PageProblem } from './index-page.ts';
+import type { KeptFiles } from './kept-files.ts';
 import type { PageThread } from './page-thread.ts';
 
 /** Pages of indexes, as the solver reads them. They are kept, and used while their index is down. */
@@ -29,14 +26,11 @@ export interface KeptPage extends Disposable {
 export interface PageStoreDeps {
   readonly access: IndexAccess;
   readonly thread: PageThread;
-  /** Its own directory. */
-  readonly directory: string;
-  readonly space: Pick<DiskSpace, 'take'>;
-  /** Seals the addresses in pages. Another key makes all kept pages unknown. */
+  readonly kept: KeptFiles;
+  /** Seals the addresses in pages. */
   readonly key: Uint8Array;
   /** How long a page is used before the index is asked whether it changed, ms. */
   readonly freshMs: number;
-  readonly maxBytes: number;
 }
 
 /** The first line of a file of the store. */
@@ -50,8 +44,7 @@ interface PageHead {
 }
 
 /** The form of the rewritten pages: those of another form are fetched again. */
-const formVersion = 2;
-const maxPages = 50_000;
+const formVersion = 3;
 const maxPageBytes = 32 * 1024 * 1024;
 /**
  * Of the pages that are fetched and rewritten at the same time, and of those that callers use: a solver asks for those of all its
@@ -66,60 +59,20 @@ const accepted =
   'application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1';
 
 export function createPageStore(deps: PageStoreDeps): PageStore {
-  const { access, thread, directory, freshMs, key } = deps;
+  const { access, thread, kept, freshMs, key } = deps;
   const fetches = new SingleFlight<SharedPage | undefined>({ lingerMs: 5000 });
   const fetched = new Semaphore({ limit: bytesAtOnce });
   // Only who holds nothing, or a page that was fetched, waits for it.
   const used = new Semaphore({ limit: bytesAtOnce });
   const missingFor = Math.min(missingMs, freshMs);
   const missing = boundedCache<string, true>(mostMissing);
-  /** What is kept; undefined before it has been counted. */
-  let kept: { pages: number; bytes: number } | undefined;
-  let sweeping: Promise<void> | undefined;
 
   // With the settings, so that an index that they name now never answers with pages of the one that they named before.
-  const pathOf = (url: string) => {
-    const place = JSON.stringify([formVersion, access.settingsOf(url) ?? null, url]);
-    return join(directory, createHmac('sha256', key).update(place).digest('hex'));
-  };
+  const pathOf = (url: string) =>
+    kept.pathOf(JSON.stringify([formVersion, access.settingsOf(url) ?? null, url]));
 
-  const makeRoom = async () => {
-    const isFull = kept === undefined || kept.pages > maxPages || kept.bytes > deps.maxBytes;
-    if (!isFull) return;
-    sweeping ??= removeOldest(directory, deps.maxBytes)
-      .then(left => {
-        kept = left;
-      })
-      .finally(() => {
-        sweeping = undefined;
-      });
-    await sweeping;
-  };
-
-  const keep = async (head: PageHead, page: Uint8Array) => {
-    const path = pathOf(head.url);
-    const draft = `${path}.${randomUUID()}.new`;
-    try {
-      const first = Buffer.from(`${JSON.stringify(head)}\n`);
-      deps.space.take(first.length + page.length);
-      await mkdir(directory, { recursive: true });
-      const file = await open(draft, 'wx');
-      try {
-        await file.writev([first, page]);
-      } finally {
-        await file.close();
-      }
-      await rename(draft, path);
-      if (kept !== undefined) {
-        kept.pages += 1;
-        kept.bytes += first.length + page.length;
-      }
-      await makeRoom();
-    } catch {
-      // A page that is not kept is fetched again.
-      await rm(draft, { force: true }).catch(() => {});
-    }
-  };
+  const keep = (head: PageHead, page: Uint8Array) =>
+    kept.write(pathOf(head.url), [Buffer.from(`${JSON.stringify(head)}\n`), page]);
 
   /** Reads a kept page when there is room for it; undefined if it is no longer there. */
   const load = async (
@@ -294,38 +247,4 @@ async function readKept(
   } catch {
     return undefined;
   }
-}
-
-/**
- * Removes the oldest pages until a tenth of the room is free, and drafts that a server left which was killed. One file after the other:
- * many at once would hold the event loop. Returns what is left.
- */
-async function removeOldest(
-  directory: string,
-  maxBytes: number,
-): Promise<{ pages: number; bytes: number }> {
-  const files: { path: string; size: number; mtimeMs: number }[] = [];
-  let bytes = 0;
-  const hourAgo = Date.now() - 3_600_000;
-  for await (const { name } of await opendir(directory)) {
-    const path = join(directory, name);
-    const facts = await stat(path).catch(() => undefined);
-    if (facts === undefined) continue;
-    const { size, mtimeMs } = facts;
-    if (name.endsWith('.new') && mtimeMs < hourAgo) await rm(path, { force: true });
-    else {
-      files.push({ path, size, mtimeMs });
-      bytes += size;
-    }
-  }
-  let pages = files.length;
-  const isFull = bytes > maxBytes || pages > maxPages;
-  if (!isFull) return { pages, bytes };
-  for (const { path, size } of await sortInTurns(files, (a, b) => a.mtimeMs - b.mtimeMs)) {
-    if (bytes <= maxBytes * 0.9 && pages <= maxPages * 0.9) break;
-    await rm(path, { force: true });
-    bytes -= size;
-    pages -= 1;
-  }
-  return { pages, bytes };
 }

@@ -6,11 +6,8 @@ import { Fault } from '../../foundation/fault.ts';
 import { pauseTurn, sortInTurns } from '../../foundation/pause-turn.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
 import { defaultIndex } from '../indexes/index-access.ts';
-import {
-  type LoopbackIndex,
-  MetadataMissing,
-  type OpenedIndex,
-} from '../indexes/loopback-index.ts';
+import type { LoopbackIndex, OpenedIndex } from '../indexes/loopback-index.ts';
+import { MetadataMissing } from '../indexes/wheel-metadata-source.ts';
 import { projectVersion } from '../project-version.ts';
 import {
   type NamedIndex,

@@ -24,6 +24,7 @@ import {
   createBuilderIndexes,
   createCommitFinder,
   createIndexAccess,
+  createKeptFiles,
   createKeptWheels,
   createLoopbackIndex,
   createMixedLayers,
@@ -33,6 +34,7 @@ import {
   createPythonSolver,
   createRepositoryReader,
   createUvProgram,
+  createWheelMetadataSource,
   createWheelThreads,
   hostsOfIndexes,
 } from '../../pypi/index.ts';
@@ -170,16 +172,12 @@ function createPython(
   const access = createIndexAccess({ indexes, transport, guarded, retry });
   const thread = createPageThread();
   const key = createHmac('sha256', signingKey).update('pages of Python indexes').digest();
-  const pages = createPageStore({
-    access,
-    thread,
-    space,
-    key,
-    directory: pathOf('pypi/pages'),
-    freshMs: config.conda.repodata.fresh,
-    maxBytes: pageBytes,
-  });
-  const index = createLoopbackIndex({ access, pages, key });
+  const pagesAt = pathOf('pypi/pages');
+  const kept = createKeptFiles({ directory: pagesAt, space, key, maxBytes: pageBytes });
+  const freshMs = config.conda.repodata.fresh;
+  const pages = createPageStore({ access, thread, kept, key, freshMs });
+  const metadata = createWheelMetadataSource({ access, kept });
+  const index = createLoopbackIndex({ access, pages, metadata, key });
   const folders = [fileURLToPath(new URL('../../../.uv', import.meta.url))];
   const isWanted = config.builds.uv === 'auto';
   const uv = createUvProgram({ configured: isWanted ? undefined : config.builds.uv, folders });

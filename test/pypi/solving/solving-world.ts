@@ -2,11 +2,13 @@ import type { TestContext } from 'node:test';
 import type { CondaPackage } from '../../../src/conda/index.ts';
 import {
   createIndexAccess,
+  createKeptFiles,
   createLoopbackIndex,
   createPageStore,
   createPageThread,
   createPythonSolver,
   createUvProgram,
+  createWheelMetadataSource,
   hostsOfIndexes,
   type IndexSettings,
   type PythonTarget,
@@ -78,16 +80,11 @@ export async function solverFor(
   const key = Buffer.alloc(32, 'k');
   const { path, remove } = await makeTempDir('python');
   const directory = given ?? path;
-  const pages = createPageStore({
-    access,
-    thread,
-    key,
-    directory: `${directory}/pages`,
-    space: { take },
-    freshMs,
-    maxBytes: maxPageBytes,
-  });
-  const index = createLoopbackIndex({ access, pages, key });
+  const place = `${directory}/pages`;
+  const kept = createKeptFiles({ key, directory: place, space: { take }, maxBytes: maxPageBytes });
+  const pages = createPageStore({ access, thread, kept, key, freshMs });
+  const metadata = createWheelMetadataSource({ access, kept });
+  const index = createLoopbackIndex({ access, pages, metadata, key });
   const uv = createUvProgram({ configured: program, folders: [] });
   const solver = createPythonSolver({
     index,
@@ -114,7 +111,7 @@ export async function solverFor(
   const solve = (...given: Parameters<typeof request>) =>
     solver.solve(request(...given), { log: line => void lines.push(line), signal: t.signal });
   const openWith = async (other: PageStore) => {
-    const replaced = createLoopbackIndex({ access, pages: other, key });
+    const replaced = createLoopbackIndex({ access, pages: other, metadata, key });
     t.after(replaced.close);
     const session = { indexes: ['https://pypi.org/simple'], installed: new Map(), log() {} };
     return replaced.open({ ...session, signal: t.signal });

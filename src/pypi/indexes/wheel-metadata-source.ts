@@ -1,0 +1,230 @@
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { promisify } from 'node:util';
+import { crc32, inflateRaw } from 'node:zlib';
+import { Semaphore } from '../../foundation/semaphore.ts';
+import { readAll } from '../../upstream/index.ts';
+import { type IndexAccess, IndexFault } from './index-access.ts';
+import type { PublishedFile } from './index-page.ts';
+import type { KeptFiles } from './kept-files.ts';
+
+/** The metadata of wheels: kept ones, those beside a wheel, or what stands in it, for the many indexes that have none beside it. */
+export interface WheelMetadataSource {
+  /**
+   * Returns the metadata of a listed wheel; those out of a wheel end before the description. Throws {@link MetadataMissing} for a wheel
+   * that cannot be read in parts, and a `Fault` for an index that is down.
+   */
+  read(file: PublishedFile, fetching: Fetching): Promise<Buffer>;
+}
+
+interface Fetching {
+  readonly signal: AbortSignal;
+  /** Receives how many bytes come from the index; may throw. */
+  readonly onBytes: (count: number) => void;
+}
+
+/** An index has no metadata beside a wheel, and the wheel has none that can be read in parts. A solver may read all of it. */
+export class MetadataMissing extends Error {}
+
+const inflate = promisify(inflateRaw);
+const maxBytes = 4 * 1024 * 1024;
+/** Of a list of members: that of 100,000 has as much. */
+const maxListBytes = 12 * 1024 * 1024;
+/** Of what is read at the same time. */
+const bytesAtOnce = 16 * 1024 * 1024;
+/** The end of a wheel, in which most have their whole list of members. */
+const tailBytes = 48 * 1024;
+const endSignature = 0x06054b50;
+const entrySignature = 0x02014b50;
+const localSignature = 0x04034b50;
+const endBytes = 22;
+const entryBytes = 46;
+const localBytes = 30;
+const metadataEnd = '.dist-info/METADATA';
+
+export function createWheelMetadataSource(deps: {
+  readonly access: Pick<IndexAccess, 'open'>;
+  readonly kept: KeptFiles;
+}): WheelMetadataSource {
+  const room = new Semaphore({ limit: bytesAtOnce });
+  const largeLists = new Semaphore({ limit: 1 });
+
+  const open = async (url: string, headers: Record<string, string>, { signal }: Fetching) =>
+    deps.access.open(url, { headers, signal });
+
+  /** Returns the metadata beside a wheel; undefined where the index does not show them, or others than it states. */
+  const readBeside = async (file: PublishedFile, fetching: Fetching) => {
+    const url = new URL(file.url);
+    url.pathname += '.metadata';
+    using _room = await room.take({ weight: maxBytes, signal: fetching.signal });
+    try {
+      const { body } = await open(url.href, {}, fetching);
+      const bytes = await readAll(body, maxBytes, `The metadata of ${file.fileName}`);
+      fetching.onBytes(bytes.length);
+      return isMetadata(bytes, file) ? bytes : undefined;
+    } catch (error) {
+      const status = error instanceof IndexFault ? error.responseStatus : undefined;
+      if ([401, 403, 404, 410].includes(status ?? 0)) return undefined;
+      throw error;
+    }
+  };
+
+  /** Returns some bytes of a wheel, and how many it has. */
+  const readPart = async (
+    { url, fileName }: PublishedFile,
+    { start, bytes }: { readonly start: number; readonly bytes: number },
+    fetching: Fetching,
+  ): Promise<{ part: Buffer; total: number }> => {
+    const range = `bytes=${start}-${start + bytes - 1}`;
+    const { status, headers, body } = await open(url, { range }, fetching).catch(error => {
+      // The wheel is shorter than the page says.
+      if (error instanceof IndexFault && error.responseStatus === 416) throw new MetadataMissing();
+      throw error;
+    });
+    const [, first, total] =
+      /^bytes (\d{1,15})-\d{1,15}\/(\d{1,15})$/.exec(headers.get('content-range') ?? '') ?? [];
+    if (status !== 206 || Number(first) !== start) {
+      body.destroy();
+      throw new MetadataMissing();
+    }
+    const part = await readAll(body, bytes, `The part of ${fileName}`);
+    fetching.onBytes(part.length);
+    return { part, total: Number(total) };
+  };
+
+  const readInside = async (file: PublishedFile, fetching: Fetching): Promise<Buffer> => {
+    const part = (start: number, bytes: number) => readPart(file, { start, bytes }, fetching);
+    const readTail = (size: number) => {
+      const bytes = Math.min(size, tailBytes);
+      return part(size - bytes, bytes);
+    };
+    using _room = await room.take({ weight: maxBytes, signal: fetching.signal });
+    const listed = file.size ?? (await part(0, 1)).total;
+    let { part: tail, total } = await readTail(listed);
+    // Some indexes list another size.
+    if (total !== listed) ({ part: tail, total } = await readTail(total));
+    const { start, bytes } = listIn(tail, total);
+    const before = start - (total - tail.length);
+    if (before >= 0) return fieldsIn(tail.subarray(before, before + bytes), start, part);
+    using _turn = await largeLists.take({ signal: fetching.signal });
+    return fieldsIn((await part(start, bytes)).part, start, part);
+  };
+
+  return {
+    async read(file, fetching) {
+      const { url, metadata, digest } = file;
+      const path = deps.kept.pathOf(JSON.stringify(['metadata', url, metadata, digest]));
+      const kept = await readChecked(path);
+      if (kept !== undefined) return kept;
+      const beside = metadata === 'inside' ? undefined : await readBeside(file, fetching);
+      const bytes = beside ?? (await readInside(file, fetching));
+      await deps.kept.write(path, [sha256Of(bytes), bytes]);
+      return bytes;
+    },
+  };
+}
+
+function sha256Of(bytes: Uint8Array): Buffer {
+  return createHash('sha256').update(bytes).digest();
+}
+
+/** Returns what was written after its SHA-256; undefined where it was not written to its end. */
+async function readChecked(path: string): Promise<Buffer | undefined> {
+  const bytes = await readFile(path).catch(() => undefined);
+  const content = bytes?.subarray(32);
+  return content && bytes?.subarray(0, 32).equals(sha256Of(content)) ? content : undefined;
+}
+
+/** Returns whether a response is what the index states, or looks like metadata where it states nothing. */
+function isMetadata(bytes: Buffer, { metadata, digest }: PublishedFile): boolean {
+  if (metadata === 'stated') return sha256Of(bytes).toString('hex') === digest;
+  return bytes.subarray(0, 1000).includes('Metadata-Version:');
+}
+
+interface Place {
+  readonly start: number;
+  readonly bytes: number;
+}
+
+/** Returns where the list of members of a zip file is. Source: PKWARE APPNOTE 6.3.9, 4.3.16; one of ZIP64 is not read in parts. */
+function listIn(tail: Buffer, total: number): Place {
+  for (let at = tail.length - endBytes; at >= 0; at -= 1) {
+    if (tail.readUInt32LE(at) !== endSignature) continue;
+    if (at + endBytes + tail.readUInt16LE(at + 20) !== tail.length) continue;
+    const [bytes, start] = [tail.readUInt32LE(at + 12), tail.readUInt32LE(at + 16)];
+    if (bytes > maxListBytes || start + bytes > total) break;
+    return { start, bytes };
+  }
+  throw new MetadataMissing();
+}
+
+/**
+ * Returns the fields of the `METADATA` in a list of members, which begins at an offset of the wheel. All else is passed over: what a
+ * wheel contains is checked before it is installed.
+ */
+async function fieldsIn(
+  list: Buffer,
+  limit: number,
+  part: (start: number, bytes: number) => Promise<{ part: Buffer }>,
+): Promise<Buffer> {
+  const { offset, packed, size, method, crc, name } = entryIn(list);
+  // Its own copy of the name, and fields that only it has, are before the content.
+  const around = localBytes + name + maxExtraBytes;
+  const bytes = Math.min(around + packed, limit - offset);
+  if (packed > maxBytes || size > maxBytes || bytes < localBytes) throw new MetadataMissing();
+  const { part: found } = await part(offset, bytes);
+  if (found.length < localBytes || found.readUInt32LE(0) !== localSignature) {
+    throw new MetadataMissing();
+  }
+  const start = localBytes + found.readUInt16LE(26) + found.readUInt16LE(28);
+  const content = found.subarray(start, start + packed);
+  const text = method === 0 ? content : await unpacked(content);
+  if (text.length !== size || crc32(text) !== crc) throw new MetadataMissing();
+  return fieldsOf(text);
+}
+
+const maxExtraBytes = 4096;
+
+function entryIn(list: Buffer) {
+  let at = 0;
+  for (let looked = 0; looked < mostLikeIt; looked += 1) {
+    const found = list.indexOf(metadataEnd, at);
+    if (found < 0) break;
+    at = found + metadataEnd.length;
+    const from = Math.max(0, found - entryBytes - longestStem);
+    const entry = from + list.subarray(from, found).lastIndexOf(signatureBytes);
+    if (entry < from || entry + entryBytes > found) continue;
+    const name = list.readUInt16LE(entry + 28);
+    const stem = list.toString('latin1', entry + entryBytes, found);
+    if (entry + entryBytes + name !== at || stem.includes('/')) continue;
+    return {
+      name,
+      method: list.readUInt16LE(entry + 10),
+      crc: list.readUInt32LE(entry + 16),
+      packed: list.readUInt32LE(entry + 20),
+      size: list.readUInt32LE(entry + 24),
+      offset: list.readUInt32LE(entry + 42),
+    };
+  }
+  throw new MetadataMissing();
+}
+
+const longestStem = 500;
+/** Packages can contain others with their metadata. */
+const mostLikeIt = 2000;
+const signatureBytes = Buffer.alloc(4);
+signatureBytes.writeUInt32LE(entrySignature);
+
+async function unpacked(content: Buffer): Promise<Buffer> {
+  try {
+    return await inflate(content, { maxOutputLength: maxBytes });
+  } catch (cause) {
+    throw new MetadataMissing('', { cause });
+  }
+}
+
+/** The description, which no solver reads, is most of it. */
+function fieldsOf(text: Buffer): Buffer {
+  const ends = ['\n\n', '\n\r\n'].map(end => text.indexOf(end)).filter(at => at >= 0);
+  return ends.length === 0 ? text : text.subarray(0, Math.min(...ends) + 1);
+}
