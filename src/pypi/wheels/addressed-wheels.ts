@@ -1,16 +1,20 @@
 import type { FetchArchive } from '../../conda/index.ts';
+import { ArchiveProblem } from '../../conda/installing/index.ts';
 import { inRoom, threadNeeds } from '../../conda/layers/gzip/index.ts';
 import { runTask } from '../../conda/threads/one-task.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
 import { SingleFlight } from '../../foundation/single-flight.ts';
-import type { AddressedWheel, BuiltWheel } from '../wheel-file.ts';
+import { MetadataMissing, type WheelMetadataSource } from '../indexes/wheel-metadata-source.ts';
+import type { AddressedWheel, BuiltWheel, WheelFile } from '../wheel-file.ts';
+import { checkMetadata, readMetadata } from './wheel-metadata.ts';
 
 /** Reads wheels that requests name by their addresses: a solver must know what they require. */
 export interface AddressedWheels {
   /**
-   * Fetches a wheel, and returns it with its metadata, and with the digest that it has now where none is stated. Callers share one fetch.
-   * Throws a `Fault` for a file that cannot be fetched, has another digest, or is not the wheel that its name says.
+   * Returns a wheel with its metadata, and with the digest that it has now where none is stated. One with a stated digest, which is
+   * verified when it is installed, is read in parts; any other is fetched. Callers share one fetch. Throws a `Fault` for a file that
+   * cannot be fetched, or is not the wheel that its name says.
    */
   read(wheel: AddressedWheel, caller: WheelCaller): Promise<BuiltWheel>;
 }
@@ -35,8 +39,14 @@ const mostAtOnce = 4;
 const mostAnonymous = 2;
 const mostWaiting = 500;
 
-/** @param fetchWheel fetches a wheel, and verifies its digest where one is stated */
-export function createAddressedWheels(fetchWheel: FetchArchive): AddressedWheels {
+/** More than that of any package; what is read on a thread has the same limit. */
+const maxMetadataBytes = 1024 * 1024;
+
+export function createAddressedWheels(deps: {
+  /** Fetches a wheel, and verifies its digest where one is stated. */
+  readonly fetchWheel: FetchArchive;
+  readonly metadata: WheelMetadataSource;
+}): AddressedWheels {
   const turns = new Semaphore({
     limit: mostAtOnce,
     perKey: 2,
@@ -52,7 +62,13 @@ export function createAddressedWheels(fetchWheel: FetchArchive): AddressedWheels
   ): Promise<BuiltWheel> => {
     const { host } = new URL(wheel.url);
     using _turn = await turns.take({ key: host, signal, isLow });
-    await using archive = await fetchWheel(wheel, signal);
+    const { sha256: stated } = wheel;
+    if (stated !== undefined) {
+      const known = { ...wheel, sha256: stated };
+      const found = await readInParts(deps.metadata, known, signal);
+      if (found !== undefined) return { ...known, metadata: found };
+    }
+    await using archive = await deps.fetchWheel(wheel, signal);
     const { path, size, sha256 } = archive;
     const metadata = await inRoom(threadNeeds.layer, () => readOnThread({ path, wheel }, signal));
     return { ...wheel, size, sha256, metadata };
@@ -65,6 +81,26 @@ export function createAddressedWheels(fetchWheel: FetchArchive): AddressedWheels
       return reads.run(stop => read(wheel, { signal: stop, isAnonymous }), { key, signal });
     },
   };
+}
+
+/** Returns the metadata of a wheel; undefined where parts of it do not show them, or show those of another one. */
+async function readInParts(
+  source: WheelMetadataSource,
+  wheel: WheelFile,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const { url, fileName, size, sha256: digest } = wheel;
+  const file = { url, fileName, size, digest, metadata: 'inside' } as const;
+  try {
+    const bytes = await source.read(file, { signal, onBytes() {} });
+    if (bytes.length > maxMetadataBytes) return undefined;
+    const text = bytes.toString('utf8');
+    checkMetadata(readMetadata(text), wheel);
+    return text;
+  } catch (error) {
+    if (error instanceof MetadataMissing || error instanceof ArchiveProblem) return undefined;
+    throw error;
+  }
 }
 
 async function readOnThread(order: WheelToRead, signal: AbortSignal): Promise<string> {

@@ -7,6 +7,8 @@ import { createArchiveFetch } from '../../../src/conda/index.ts';
 import {
   createAddressedWheels,
   createIndexAccess,
+  createKeptFiles,
+  createWheelMetadataSource,
   hostsOfIndexes,
 } from '../../../src/pypi/index.ts';
 import { openContentDirectory } from '../../../src/storage/content/content-directory.ts';
@@ -38,7 +40,14 @@ async function worldOf(t: TestContext) {
     await Promise.all([transport.close(), guarded.close()]);
     await directory.remove();
   });
-  const { read } = createAddressedWheels(fetchWheel);
+  const kept = createKeptFiles({
+    directory: directory.join('kept'),
+    space: { take() {} },
+    key: Buffer.alloc(32),
+    maxBytes: 1e9,
+  });
+  const metadata = createWheelMetadataSource({ access: channels, kept });
+  const { read } = createAddressedWheels({ fetchWheel, metadata });
   const nothingLeft = () =>
     eventually('no file is left', async () => (await readdir(directory.join('tmp'))).length === 0);
   return {
@@ -70,6 +79,28 @@ test('a wheel is read with what it requires and the digest that it has, once for
     );
   }
   assert.equal(server.requests.length, 1);
+  await nothingLeft();
+});
+
+test('a wheel with a digest is read in parts, and one that is none of its name in whole', async t => {
+  const { server, read, nothingLeft } = await worldOf(t);
+  const ranges: (string | undefined)[] = [];
+  let served = bytes;
+  server.answer = ({ headers }, response) => {
+    ranges.push(headers.range);
+    const [, first = '', last = ''] = /^bytes=(\d+)-(\d+)$/.exec(headers.range ?? '') ?? [];
+    if (first === '') return void response.end(served);
+    const part = served.subarray(Number(first), Number(last) + 1);
+    const range = `bytes ${first}-${Number(first) + part.length - 1}/${served.length}`;
+    response.writeHead(206, { 'content-range': range }).end(part);
+  };
+  const { metadata } = await read({ ...lib, sha256 });
+  assert.match(metadata, /\nRequires-Dist: other>=2\n$/);
+  assert.ok(ranges.length > 0 && !ranges.includes(undefined));
+  served = wheelOf({ name: 'other' }).bytes;
+  const digest = createHash('sha256').update(served).digest('hex');
+  await assert.rejects(read({ ...lib, sha256: digest }), /the file at .*other/);
+  assert.ok(ranges.includes(undefined));
   await nothingLeft();
 });
 
