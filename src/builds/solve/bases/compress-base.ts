@@ -63,8 +63,10 @@ export interface CompressBaseDeps {
   readonly reformBaseLayer: ReformBaseLayer;
 }
 
-/** One is written, and the next one waits: otherwise those of callers without a login would go between the layers of each image. */
-const layersAtOnce = 2;
+/**
+ * One is written, one waits, and one is fetched: otherwise those of callers without a login would go between the layers of each image.
+ */
+const layersAtOnce = 3;
 
 export function createCompressBase(deps: CompressBaseDeps): CompressBase {
   const { content, documents, verify } = deps;
@@ -92,6 +94,7 @@ export function createCompressBase(deps: CompressBaseDeps): CompressBase {
       const { digest, size } = layer;
       const one = {
         ...{ digest, size, diffId: diffIds[at] as Digest, isPlain: isPlain(layer) },
+        host: source.registry,
         open: (stop: AbortSignal) => localLayer(content, blobs, layer, stop),
       };
       const called = `layer ${at + 1} (${digest})`;

@@ -18,6 +18,8 @@ export interface BaseLayer {
   readonly diffId: Digest;
   /** True for one whose type says that it is not compressed. */
   readonly isPlain: boolean;
+  /** The registry that sends it. */
+  readonly host: string;
   /** Its bytes, until the file is disposed of. */
   readonly open: (signal: AbortSignal) => Promise<LocalFile>;
 }
@@ -56,6 +58,9 @@ export interface BaseFormsDeps {
 
 // Of the threads that make layers of packages, a large layer occupies one for minutes.
 const atOnce = 1;
+/** Layers that are fetched, or wait for their turn here: a registry may send as slowly as it likes. */
+const fetchedAtOnce = 6;
+const ofOneHost = 3;
 const mostWaiting = 200;
 /** About the layers of an image. */
 const passedBy = 8;
@@ -63,29 +68,30 @@ const passedBy = 8;
 export function createBaseForms({ kept, share, maxBytes }: BaseFormsDeps): ReformBaseLayer {
   // Each caller may read the layer with other rights than the one whose work failed.
   const making = new SingleFlight<PackageLayerRow>({ sharesFailure: false });
-  const turns = new Semaphore({
-    limit: atOnce,
-    low: { limit: atOnce, passedBy },
+  const fetches = new Semaphore({
+    limit: fetchedAtOnce,
+    perKey: ofOneHost,
+    low: { limit: ofOneHost, passedBy },
     mostWaiting,
     refusal: tooBusy,
   });
+  const turns = new Semaphore({ limit: atOnce, low: { limit: atOnce, passedBy } });
 
   return async (layer, { mode, level = usualLevelOf(mode) }, { signal, payer }) => {
     const { digest, diffId, size, isPlain } = layer;
     const form = { mode, level };
     const key = baseLayerKey(digest, diffId, form);
-    const make = (stop: AbortSignal) =>
-      turns.run(
-        async () => {
-          using room = await share.take(payer);
-          await using file = await layer.open(stop);
-          const from = { path: file.path, size };
-          const order = { kind: 'base', layer: from, isPlain, diffId, maxBytes, ...form } as const;
-          // Not before it ends: the file would go.
-          return await kept.make(key, order, stop, undefined, room);
-        },
-        { signal: stop, isLow: payer !== undefined },
-      );
+    const isLow = payer !== undefined;
+    const make = async (stop: AbortSignal) => {
+      using _place = await fetches.take({ key: layer.host, signal: stop, isLow });
+      using room = await share.take(payer);
+      await using file = await layer.open(stop);
+      const from = { path: file.path, size };
+      const order = { kind: 'base', layer: from, isPlain, diffId, maxBytes, ...form } as const;
+      using _turn = await turns.take({ signal: stop, isLow });
+      // Not before it ends: the file would go.
+      return await kept.make(key, order, stop, undefined, room);
+    };
     const row = (await kept.use(key)) ?? (await making.run(make, { key, signal }));
     const annotations =
       mode === 'estargz'
