@@ -111,7 +111,8 @@ async function measure({ name, open }: Pair, many: Filled, little: Filled): Prom
         const token = tokens[(at * 7919) % tokens.length] ?? Buffer.alloc(32);
         ms.lookup.push(await timeOf(() => rows.requests.find(token)));
         ms.again.push(await timeOf(() => rows.requests.find(token)));
-        const request = { createdAt: Date.now(), expiresAt: Date.now() + dayMs, body };
+        const needs = Buffer.from(String(at % 300).padStart(16, '0'));
+        const request = { createdAt: Date.now(), expiresAt: Date.now() + dayMs, body, needs };
         ms.request.push(await timeOf(() => rows.requests.insert(randomBytes(32), request)));
         const after = `t${String(Math.floor((tags * (at % 5)) / 10)).padStart(8, '0')}`;
         ms.tags.push(await timeOf(() => rows.hosted.tags('many/tags', after, pageOfTags)));

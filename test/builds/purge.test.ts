@@ -26,6 +26,7 @@ test('old builds are deleted with their logs, except those of live requests', as
       createdAt: 1,
       expiresAt,
       body: '{}',
+      needs: Buffer.alloc(0),
       buildId,
     });
   await request('needed', ids[1]);
@@ -54,7 +55,13 @@ test('a build that is requested while it is being deleted keeps its log', async 
     now: () => clock.now,
     async remove({ id }, at) {
       await createRequestStore(world.database).insert(Buffer.from('late'), {
-        ...{ createdAt: at, expiresAt: at + 60_000, body: '{}', buildId: id },
+        ...{
+          createdAt: at,
+          expiresAt: at + 60_000,
+          body: '{}',
+          needs: Buffer.alloc(0),
+          buildId: id,
+        },
       });
       return world.store.remove(id, at);
     },

@@ -6,11 +6,13 @@ import type { BuildOutcome, NewBuild } from '../../src/storage/rows/images/build
 import type { Rows } from '../../src/storage/rows/rows.ts';
 import { eventually } from '../world/eventually.ts';
 import { testMessages } from './message-conformance.ts';
+import { testNeeds } from './needs-conformance.ts';
 import { testScans } from './scan-conformance.ts';
 import { testUploads } from './upload-conformance.ts';
 import { testVerifiedLayers } from './verified-layer-conformance.ts';
 
 const page = { limit: 10, offset: 0 };
+const none = Buffer.alloc(0);
 const unlimited = {
   maxBlobBytes: undefined,
   maxRepositoryBytes: undefined,
@@ -45,11 +47,12 @@ export function testRows(name: string, open: () => Promise<Rows>): void {
     testMessages(withRows);
     testScans(withRows);
     testVerifiedLayers(withRows);
+    testNeeds(withRows);
   });
 }
 
 function testRequests(withRows: WithRows): void {
-  const row = (expiresAt: number) => ({ createdAt: 1, expiresAt, body: '{}' });
+  const row = (expiresAt: number) => ({ createdAt: 1, expiresAt, body: '{}', needs: none });
   const hash = (text: string) => Buffer.from(text);
 
   test('of two simultaneous revocations of a request, one succeeds', () =>
@@ -214,7 +217,7 @@ function testBuilds(withRows: WithRows): void {
     withRows(async ({ builds, requests }) => {
       const { row } = await builds.insert(build('a'), undefined, 1);
       await builds.finish(row.id, failed, 3, 10);
-      const request = { createdAt: 1, expiresAt: 50, body: '{}', buildId: row.id };
+      const request = { createdAt: 1, expiresAt: 50, body: '{}', needs: none, buildId: row.id };
       await requests.insert(Buffer.from('token'), request);
       assert.deepEqual(await builds.expired(20, 10), []);
       assert.equal(await builds.remove(row.id, 20), false);

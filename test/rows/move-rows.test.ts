@@ -135,10 +135,14 @@ suite('moving rows', () => {
     const odd = ['\0', '\ud800', 'a\udc00b', '\u{1f4e6}', '\\u0000'];
     const data = await site(database => {
       const insert = database.prepare(
-        'INSERT INTO requests (token_hash, created_at, expires_at, body) VALUES (?, 1, 2, ?)',
+        'INSERT INTO requests (token_hash, created_at, expires_at, needs, body) VALUES (?, 1, 2, ?, ?)',
       );
       for (const [at, text] of odd.entries()) {
-        insert.run(Buffer.from([at]), JSON.stringify({ env: [text], buildId: `b${at}` }));
+        insert.run(
+          Buffer.from([at]),
+          Buffer.alloc(0),
+          JSON.stringify({ env: [text], buildId: `b${at}` }),
+        );
       }
     });
     const url = await postgres.createDatabase();

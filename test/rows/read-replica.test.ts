@@ -151,7 +151,7 @@ suite('a read replica of PostgreSQL', () => {
     await rows.usage.flush();
     const old = await count();
     const token = Buffer.alloc(32, 1);
-    const request = { createdAt: 0, expiresAt: 1, body: '{}' };
+    const request = { createdAt: 0, expiresAt: 1, body: '{}', needs: Buffer.alloc(0) };
     await rows.requests.insert(token, request);
     assert.ok(await rows.requests.find(token));
     assert.ok(await rows.requests.revoke(token, 1));

@@ -9,20 +9,22 @@ import { createContentRowStore } from '../../src/storage/rows/images/content-row
 import { createFetchedLayerStore } from '../../src/storage/rows/images/layer-rows.ts';
 import { createRequestStore } from '../../src/storage/rows/images/request-rows.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
+import { storeStatements } from './store-statements.ts';
 
 const hash = (text: string) => Buffer.from(text);
 const copy = { wasHere: false };
 
 test('requests: inserted, found, revoked once, purged by their end', async () => {
   const store = createRequestStore(openDatabase(':memory:'));
-  const row = (expiresAt: number) => ({ createdAt: 1, expiresAt, body: '{"a":1}' });
+  const shown = (expiresAt: number) => ({ createdAt: 1, expiresAt, body: '{"a":1}' });
+  const row = (expiresAt: number) => ({ ...shown(expiresAt), needs: Buffer.alloc(0) });
   await Promise.all([
     store.insert(hash('one'), row(10)),
     store.insert(hash('two'), row(20)),
     store.insert(hash('three'), row(30)),
   ]);
   assert.deepEqual(await store.find(hash('two')), {
-    ...row(20),
+    ...shown(20),
     revokedAt: null,
     leaseUntil: null,
   });
@@ -35,6 +37,19 @@ test('requests: inserted, found, revoked once, purged by their end', async () =>
   assert.equal(await store.find(hash('one')), undefined);
   assert.ok(await store.find(hash('three')));
   await assert.rejects(store.insert(hash('three'), row(30)), /UNIQUE/);
+});
+
+test('what a request needs is written with its body, and neither changes', async () => {
+  const found = await storeStatements(openDatabase(':memory:'));
+  const written = found
+    .flatMap(({ statements }) => statements)
+    .filter(sql => /\b(?:INTO|UPDATE) requests\b/.test(sql));
+  const inserts = written.filter(sql => sql.startsWith('INSERT'));
+  const updates = written.filter(sql => sql.startsWith('UPDATE'));
+  assert.equal(inserts.length, 1);
+  assert.match(inserts.join(), /\bbody\b.*\bneeds\b/);
+  assert.equal(updates.length, 3);
+  for (const sql of updates) assert.doesNotMatch(sql, /\b(?:body|needs)\b/);
 });
 
 test('usage: counted at once, written together, summed by day and organisation', async () => {

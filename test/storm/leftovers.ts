@@ -1,5 +1,7 @@
 import { ListMultipartUploadsCommand } from '@aws-sdk/client-s3';
 import pg from 'pg';
+import { openPostgresRows } from '../../src/storage/rows/rows.ts';
+import { neededWalks } from '../world/needed-walks.ts';
 import type { ObjectStore } from '../world/object-store.ts';
 import type { Replicas } from '../world/replicas.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
@@ -27,6 +29,17 @@ export async function sweepSite({ replicas }: Site): Promise<void> {
   const env = { ...replicas.environment(0), SLUICE_SWEEP_GRACE: '0s' };
   const swept = await sluiceCommand(['gc'], env);
   if (swept.code !== 0) throw new Error(swept.stdout + swept.stderr);
+}
+
+/** Returns the images and layers of live requests that a sweep would not mark, and how many there are in all. */
+export async function overlookedNeeds({ replicas }: Site) {
+  const rows = await openPostgresRows(replicas.database);
+  try {
+    const { swept, needed } = await neededWalks(rows, Date.now());
+    return { overlooked: needed.filter(digest => !swept.includes(digest)), count: needed.length };
+  } finally {
+    await rows.end();
+  }
 }
 
 /** Returns the images that more than one build has made. */

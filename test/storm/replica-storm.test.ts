@@ -29,6 +29,7 @@ import {
   deleteAll,
   imagesBuiltTwice,
   leftoversOf,
+  overlookedNeeds,
   sweepSite,
   verifySite,
 } from './leftovers.ts';
@@ -143,6 +144,9 @@ test(`what was acknowledged survives ${rounds} rounds of deaths, seed ${seed}`, 
     [],
   );
 
+  const { overlooked, count } = await overlookedNeeds(site);
+  context.diagnostic(`live requests need ${count} images and layers`);
+  assert.deepEqual(overlooked, []);
   await sweepSite(site);
   await requireAll();
   // A start ends what other servers have left unfinished.

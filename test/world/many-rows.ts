@@ -53,8 +53,8 @@ export function fillDatabase(database: Database, counts: RowCounts, now = Date.n
   const sql = (text: string, values: object) => database.prepare(text).run(values);
   const numbers =
     'WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < @count)';
-  const requests = `${numbers} INSERT INTO requests (token_hash, created_at, expires_at, body)
-    SELECT randomblob(32), @at + i - @count, @at + @life + i - @count,
+  const requests = `${numbers} INSERT INTO requests (token_hash, created_at, expires_at, needs, body)
+    SELECT randomblob(32), @at + i - @count, @at + @life + i - @count, CAST(printf('%016x', i % 1000) AS BLOB),
       '{"image":{"registry":"docker.io","repository":"library/alpine"},"change":{"layers":[{"gzipDigest":"sha256:' ||
       printf('%064x', i % 1000) || '"}]}}' FROM n`;
   const repository = (name: string) =>

@@ -8,6 +8,7 @@ export {
   type NameId,
   tokenLabel,
 } from './container-token.ts';
+export { neededRoots } from './needed-roots.ts';
 export { createRunWatch } from './run-watch.ts';
 export {
   createTokenReader,

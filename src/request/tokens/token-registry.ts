@@ -12,6 +12,7 @@ import {
   nameIdOf,
   tokenLabel,
 } from './container-token.ts';
+import { neededKey, neededRoots } from './needed-roots.ts';
 
 export interface TokenRegistry {
   /** Stores the request and returns it with its token and times. */
@@ -217,7 +218,16 @@ export function createTokenRegistry(
       const { network } = caller;
       await share.admitRequest(network);
       const stored = { ...body, targetImage: body.targetImage.replace(token, tokenMark) };
-      const row = { createdAt, expiresAt, body: JSON.stringify(stored), network, buildId, run };
+      const needs = neededKey(neededRoots(body));
+      const row = {
+        createdAt,
+        expiresAt,
+        body: JSON.stringify(stored),
+        network,
+        buildId,
+        run,
+        needs,
+      };
       await store.insert(hashToken(token), row);
       // Cached once it is pulled: many requests never are.
       return { ...body, ...identity(token), createdAt, expiresAt };

@@ -55,7 +55,7 @@ export type {
   VerifiedLayerStore,
 } from './images/layer-rows.ts';
 export type {
-  EndingRequest,
+  NeedsRow,
   RequestPlace,
   RequestRow,
   RequestStore,

@@ -6,47 +6,45 @@ import { type Digest, splitDigest } from '../../../oci/digest.ts';
 import { partsOf } from '../../../oci/index.ts';
 import { mediaTypes } from '../../../oci/media-type.ts';
 import { OciSyntaxError } from '../../../oci/naming.ts';
-import { readStoredRequest } from '../../../request/tokens/index.ts';
+import { neededRoots, readStoredRequest } from '../../../request/tokens/index.ts';
 import type { ContentStore } from '../../../storage/content/index.ts';
 import {
   type BuildStore,
-  type EndingRequest,
   eachRow,
+  type NeedsRow,
   type PackageLayerStore,
-  type RequestPlace,
   type RequestStore,
   type UnfinishedBuild,
 } from '../../../storage/rows/index.ts';
 
-// Requests for one image are close together, so its manifests are usually read once for all of them.
+// Many images have the same base, whose manifests are usually read once for all of them.
 const rememberedRoots = 20_000;
 
 /**
  * Marks everything that the live container requests need: the images they serve, their bases, the layers they inject,
- * and everything that those refer to.
+ * and everything that those refer to. Requests that need the same are read once (docs/adr/0102-requests-by-what-they-need.md).
  */
 export async function markRequests(
   content: ContentStore,
-  requests: Pick<RequestStore, 'endingAfter'>,
+  requests: Pick<RequestStore, 'needsAfter'>,
   now: number,
   marked: DigestFilter,
   signal?: AbortSignal,
 ): Promise<void> {
   // The filter cannot say which roots were read, because it may also report digests that were never added.
   const seen = boundedCache<Digest, true>(rememberedRoots);
-  let place: RequestPlace = { expiresAt: now, id: Number.MAX_SAFE_INTEGER };
-  const read = async (rows: number): Promise<EndingRequest[]> => {
-    const page = await requests.endingAfter(place, rows);
-    place = page.at(-1) ?? place;
+  let last: Buffer = Buffer.alloc(0);
+  const read = async (rows: number): Promise<NeedsRow[]> => {
+    const page = await requests.needsAfter(last, now, rows);
+    last = page.at(-1)?.needs ?? last;
     return page;
   };
   for await (const { body } of eachRow(read, signal)) {
-    // The request was revoked.
     if (body === null) continue;
-    const { fixed, change } = readStoredRequest(body);
-    for (const { gzipDigest } of layersIn(change)) marked.add(gzipDigest);
-    for (const root of fixed ? [fixed.served, fixed.base] : []) {
-      await markTree({ content, marked, seen }, root.digest, root.mediaType);
+    const { images, layers } = neededRoots(readStoredRequest(body));
+    for (const layer of layers) marked.add(layer);
+    for (const { digest, mediaType } of images) {
+      await markTree({ content, marked, seen }, digest, mediaType);
     }
   }
 }

@@ -28,7 +28,7 @@ interface SweepDeps {
   readonly uploads: Pick<UploadStore, 'latest'>;
   readonly pulls: Pick<PullStore, 'remove'>;
   readonly contentRows: ContentRowStore;
-  readonly requests: Pick<RequestStore, 'endingAfter'>;
+  readonly requests: Pick<RequestStore, 'needsAfter'>;
   readonly builds: Pick<BuildStore, 'unfinished'>;
   readonly packageLayers: Pick<PackageLayerStore, 'after'>;
   readonly anonymousUse: Pick<AnonymousUseStore, 'forget' | 'digestsAfter'>;

@@ -22,7 +22,8 @@ const countRows = (table: string, trigger: string, sum: string) => `
 const firstSchema = `
   PRAGMA application_id = ${applicationId};
 
-  -- Container requests, by the hash of their token; kept_until is the end of one that was extended beyond its run.
+  -- Container requests, by the hash of their token; kept_until is the end of one that was extended beyond its run. Those with the same
+  -- needs need the same content.
   CREATE TABLE requests (
     id INTEGER PRIMARY KEY,
     token_hash BLOB NOT NULL UNIQUE,
@@ -32,9 +33,12 @@ const firstSchema = `
     body TEXT NOT NULL,
     network TEXT,
     run BLOB,
-    kept_until INTEGER
+    kept_until INTEGER,
+    needs BLOB NOT NULL
   );
   CREATE INDEX requests_by_expiry ON requests (expires_at);
+  -- The last to end come first: a sweep does not pass those that ended before.
+  CREATE INDEX requests_by_needs ON requests (needs, expires_at DESC) WHERE revoked_at IS NULL;
   CREATE INDEX requests_by_run ON requests (run, id) WHERE run IS NOT NULL;
 
   -- Runs at workflow platforms that the names of requests end with; due_at is when the platform is asked, NULL when the run ended.

@@ -13,6 +13,8 @@ export interface RequestRow {
 }
 
 export interface NewRequestRow extends Omit<RequestRow, 'revokedAt' | 'leaseUntil'> {
+  /** The same for all requests that need the same content; empty for one that needs none. */
+  readonly needs: Buffer;
   /** The network of a caller without a login. */
   readonly network?: string | undefined;
   /** The build that it waits for. The build is kept for as long as the request. */
@@ -43,6 +45,11 @@ export interface RequestStore {
   extend(tokenHash: Buffer, expiresAt: number, buildId: string | undefined): Promise<boolean>;
   /** Returns up to so many requests after a place in the order of their ends; those that were revoked or whose run ended have no body. */
   endingAfter(place: RequestPlace, limit: number): Promise<EndingRequest[]>;
+  /**
+   * Returns up to so many different needs after one, in the order of their bytes, with the body of one of their live requests. Those
+   * without a live request have no body.
+   */
+  needsAfter(needs: Buffer, now: number, limit: number): Promise<NeedsRow[]>;
   /** Removes the requests that ended before the moment; returns how many. */
   purge(endedBefore: number, signal?: AbortSignal): Promise<number>;
   /**
@@ -67,6 +74,11 @@ export interface EndingRequest extends RequestPlace {
   readonly body: string | null;
 }
 
+export interface NeedsRow {
+  readonly needs: Buffer;
+  readonly body: string | null;
+}
+
 interface InsertedRow extends NewRequestRow {
   readonly tokenHash: Buffer;
 }
@@ -84,13 +96,16 @@ const longestGroupMs = 50;
 // A group of this size takes some milliseconds to write.
 const mostInGroup = 500;
 const largestGroupBytes = 256 * 1024;
+// Of requests that need the same, so many of the last to end may be of ended runs. Where there are more, the next one counts as
+// live: this keeps some content for longer, and no statement reads more rows.
+const mostEnded = 64;
 
 const first: RequestPlace = { expiresAt: Number.MIN_SAFE_INTEGER, id: 0 };
 
 export function createRequestStore(database: RowDatabase): RequestStore {
   const addUse = useOfRequests(database);
   const insert = database.sql(
-    'INSERT INTO requests (token_hash, created_at, expires_at, body, network, run) VALUES (?, ?, ?, ?, ?, ?)',
+    'INSERT INTO requests (token_hash, created_at, expires_at, body, network, run, needs) VALUES (?, ?, ?, ?, ?, ?, ?)',
   );
   const addRun = database.sql(
     `INSERT INTO runs (run, platform, lease_until, due_at, ends_at) VALUES (@run, @platform, @leaseUntil, @dueAt, @endsAt)
@@ -121,6 +136,20 @@ export function createRequestStore(database: RowDatabase): RequestStore {
      FROM requests LEFT JOIN runs ON runs.run = requests.run
      WHERE (expires_at, id) > (?, ?) ORDER BY expires_at, id LIMIT ?`,
   );
+  const same =
+    'FROM requests WHERE needs = found.needs AND revoked_at IS NULL AND expires_at > @now';
+  const nextNeeds = (after: string) =>
+    `(SELECT needs FROM requests WHERE needs > ${after} AND revoked_at IS NULL ORDER BY needs LIMIT 1)`;
+  const needsAfter = database.sql<NeedsRow>(
+    `WITH RECURSIVE found(needs) AS (
+       SELECT ${nextNeeds('@needs')} UNION ALL SELECT ${nextNeeds('found.needs')} FROM found WHERE found.needs IS NOT NULL)
+     SELECT needs, COALESCE(
+       (SELECT body FROM (SELECT body, run, kept_until ${same} ORDER BY expires_at DESC LIMIT ${mostEnded}) AS latest
+        WHERE run IS NULL OR
+          (SELECT due_at IS NOT NULL OR latest.kept_until > lease_until FROM runs WHERE runs.run = latest.run) LIMIT 1),
+       (SELECT body ${same} LIMIT 1 OFFSET ${mostEnded})) AS body
+     FROM found WHERE needs IS NOT NULL LIMIT @limit`,
+  );
   const purge = database.sql<RequestPlace>(
     `DELETE FROM requests WHERE id IN
      (SELECT id FROM requests WHERE (expires_at, id) > (@expiresAt, @id) AND expires_at < @endedBefore
@@ -141,10 +170,10 @@ export function createRequestStore(database: RowDatabase): RequestStore {
   const kept = (until: number, id: string | undefined) =>
     id === undefined ? [] : [keepBuild.run({ until, id })];
   const callsFor = (inserted: InsertedRow) => {
-    const { tokenHash, createdAt, expiresAt, body, network, buildId, run } = inserted;
+    const { tokenHash, createdAt, expiresAt, body, network, buildId, run, needs } = inserted;
     const key = run?.key ?? null;
     return [
-      insert.run(tokenHash, createdAt, expiresAt, body, network ?? null, key),
+      insert.run(tokenHash, createdAt, expiresAt, body, network ?? null, key, needs),
       ...kept(expiresAt, buildId),
       ...(run ? [addRun.run(runValues(run, expiresAt))] : []),
     ];
@@ -188,6 +217,7 @@ export function createRequestStore(database: RowDatabase): RequestStore {
         return true;
       }),
     endingAfter: ({ expiresAt, id }, limit) => database.read(endingAfter.all(expiresAt, id, limit)),
+    needsAfter: (needs, now, limit) => database.read(needsAfter.all({ needs, now, limit })),
     purge: (endedBefore, signal) =>
       removeInOrder(
         database,

@@ -14,9 +14,11 @@ const tables = `
     body TEXT COLLATE "C" NOT NULL,
     network TEXT COLLATE "C",
     run BYTEA,
-    kept_until BIGINT
+    kept_until BIGINT,
+    needs BYTEA NOT NULL
   );
   CREATE INDEX requests_by_expiry ON requests (expires_at, id);
+  CREATE INDEX requests_by_needs ON requests (needs, expires_at DESC) WHERE revoked_at IS NULL;
   CREATE INDEX requests_by_run ON requests (run, id) WHERE run IS NOT NULL;
   CREATE TABLE runs (
     run BYTEA PRIMARY KEY,
