@@ -30,11 +30,11 @@ const firstSchema = `
     created_at INTEGER NOT NULL,
     expires_at INTEGER NOT NULL,
     revoked_at INTEGER,
+    needs BLOB NOT NULL,
     body TEXT NOT NULL,
     network TEXT,
     run BLOB,
-    kept_until INTEGER,
-    needs BLOB NOT NULL
+    kept_until INTEGER
   );
   CREATE INDEX requests_by_expiry ON requests (expires_at);
   -- The last to end come first: a sweep does not pass those that ended before.

@@ -11,11 +11,11 @@ const tables = `
     created_at BIGINT NOT NULL,
     expires_at BIGINT NOT NULL,
     revoked_at BIGINT,
+    needs BYTEA NOT NULL,
     body TEXT COLLATE "C" NOT NULL,
     network TEXT COLLATE "C",
     run BYTEA,
-    kept_until BIGINT,
-    needs BYTEA NOT NULL
+    kept_until BIGINT
   );
   CREATE INDEX requests_by_expiry ON requests (expires_at, id);
   CREATE INDEX requests_by_needs ON requests (needs, expires_at DESC) WHERE revoked_at IS NULL;
