@@ -63,6 +63,7 @@ suite(`${scale / 2} million rows in PostgreSQL`, () => {
       assert.ok(Number(pulls.count) > count);
       const rows = await openPostgresRows(url);
       assert.equal(await rows.requests.purge(Date.now()), count);
+      assert.deepEqual(await rows.requests.needsAfter(Buffer.alloc(0), Date.now(), 10), []);
       assert.equal(await rows.pulls.purge('9999-12-31'), Number(pulls.count));
       await rows.hosted.removeManifests('many/tags');
       assert.equal(await rows.hosted.hasRepository('many/tags'), false);
@@ -76,7 +77,8 @@ suite(`${scale / 2} million rows in PostgreSQL`, () => {
         return Number(rows[0].passed);
       };
       for (const index of [
-        ...['requests_by_expiry', 'pulls_by_day', 'hosted_tags_pkey', 'hosted_manifests_pkey'],
+        ...['requests_by_expiry', 'requests_by_needs', 'pulls_by_day'],
+        ...['hosted_tags_pkey', 'hosted_manifests_pkey'],
       ]) {
         await eventually('the connections that ended have given their counts', async () => {
           return (await passed(index)) >= count;
