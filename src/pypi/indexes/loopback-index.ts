@@ -80,6 +80,7 @@ interface Asked {
 }
 
 interface OpenSession extends IndexSession {
+  readonly caller: string;
   requests: number;
   bytes: number;
   readonly notes: Set<string>;
@@ -193,7 +194,8 @@ export function createLoopbackIndex(deps: {
     if (published === undefined) return void response.writeHead(404).end();
     if (isMetadata) {
       const onBytes = (count: number) => countBytes(session, count);
-      const bytes = await deps.metadata.read(published, { signal, onBytes });
+      const { caller } = session;
+      const bytes = await deps.metadata.read(published, { signal, caller, isKept: true, onBytes });
       const headers = { 'content-type': 'text/plain', 'content-length': bytes.length };
       response.writeHead(200, headers).end(bytes);
       return;
@@ -300,7 +302,7 @@ export function createLoopbackIndex(deps: {
         unbuiltPages: new Map<string, Pick<UnbuiltPage, 'wheels' | 'sources'>>(),
       };
       const indexes = inOrder(given);
-      const session = { ...given, ...counts, indexes, fail };
+      const session = { ...given, ...counts, caller: secret, indexes, fail };
       sessions.set(secret, session);
       const { port } = server.address() as AddressInfo;
       const base = `http://127.0.0.1:${port}/${secret}/`;

@@ -19,6 +19,10 @@ export interface WheelMetadataSource {
 
 interface Fetching {
   readonly signal: AbortSignal;
+  /** Who reads. A host that sends slowly holds up the reads of this caller alone. */
+  readonly caller: string;
+  /** False where the digest of a wheel is what a caller says: other content can be at its address until it has that digest. */
+  readonly isKept: boolean;
   /** Receives how many bytes come from the index; may throw. */
   readonly onBytes: (count: number) => void;
 }
@@ -27,13 +31,18 @@ interface Fetching {
 export class MetadataMissing extends Error {}
 
 const inflate = promisify(inflateRaw);
-const maxBytes = 4 * 1024 * 1024;
+/** More than that of any package; a wheel with more is not installed. Kept ones and those for a solver are as large at most. */
+const maxBytes = 1024 * 1024;
 /** Of a list of members: that of 100,000 has as much. */
 const maxListBytes = 12 * 1024 * 1024;
-/** Of what is read at the same time. */
-const bytesAtOnce = 16 * 1024 * 1024;
+/** Each has a few megabytes at most. */
+const readsOfCaller = 8;
+/** Of two solvers at once, and of as many wheels at addresses as are read at once. */
+const readsAtOnce = 20;
 /** The end of a wheel, in which most have their whole list of members. */
 const tailBytes = 48 * 1024;
+/** Of a longer list, which is read from its end: that is where metadata are. */
+const listPartBytes = 1024 * 1024;
 const endSignature = 0x06054b50;
 const entrySignature = 0x02014b50;
 const localSignature = 0x04034b50;
@@ -43,11 +52,10 @@ const localBytes = 30;
 const metadataEnd = '.dist-info/METADATA';
 
 export function createWheelMetadataSource(deps: {
-  readonly access: Pick<IndexAccess, 'open'>;
+  readonly access: Pick<IndexAccess, 'open' | 'settingsOf'>;
   readonly kept: KeptFiles;
 }): WheelMetadataSource {
-  const room = new Semaphore({ limit: bytesAtOnce });
-  const largeLists = new Semaphore({ limit: 1 });
+  const turns = new Semaphore({ limit: readsAtOnce, perKey: readsOfCaller });
 
   const open = async (url: string, headers: Record<string, string>, { signal }: Fetching) =>
     deps.access.open(url, { headers, signal });
@@ -56,12 +64,11 @@ export function createWheelMetadataSource(deps: {
   const readBeside = async (file: PublishedFile, fetching: Fetching) => {
     const url = new URL(file.url);
     url.pathname += '.metadata';
-    using _room = await room.take({ weight: maxBytes, signal: fetching.signal });
     try {
       const { body } = await open(url.href, {}, fetching);
       const bytes = await readAll(body, maxBytes, `The metadata of ${file.fileName}`);
       fetching.onBytes(bytes.length);
-      return isMetadata(bytes, file) ? bytes : undefined;
+      return isMetadata(bytes, file) ? fieldsOf(bytes) : undefined;
     } catch (error) {
       const status = error instanceof IndexFault ? error.responseStatus : undefined;
       if ([401, 403, 404, 410].includes(status ?? 0)) return undefined;
@@ -98,26 +105,31 @@ export function createWheelMetadataSource(deps: {
       const bytes = Math.min(size, tailBytes);
       return part(size - bytes, bytes);
     };
-    using _room = await room.take({ weight: maxBytes, signal: fetching.signal });
     const listed = file.size ?? (await part(0, 1)).total;
     let { part: tail, total } = await readTail(listed);
     // Some indexes list another size.
     if (total !== listed) ({ part: tail, total } = await readTail(total));
-    const { start, bytes } = listIn(tail, total);
-    const before = start - (total - tail.length);
-    if (before >= 0) return fieldsIn(tail.subarray(before, before + bytes), start, part);
-    using _turn = await largeLists.take({ signal: fetching.signal });
-    return fieldsIn((await part(start, bytes)).part, start, part);
+    const list = listIn(tail, total);
+    return fieldsAt(await entryBefore(total - tail.length, tail, { list, part }), list.start, part);
+  };
+
+  const readNow = async (file: PublishedFile, fetching: Fetching): Promise<Buffer> => {
+    const beside = file.metadata === 'inside' ? undefined : await readBeside(file, fetching);
+    return beside ?? (await readInside(file, fetching));
   };
 
   return {
     async read(file, fetching) {
       const { url, metadata, digest } = file;
-      const path = deps.kept.pathOf(JSON.stringify(['metadata', url, metadata, digest]));
+      const { caller, signal, isKept } = fetching;
+      using _turn = await turns.take({ key: caller, signal });
+      if (!isKept) return await readNow(file, fetching);
+      // With the settings, as pages are.
+      const settings = deps.access.settingsOf(url) ?? null;
+      const path = deps.kept.pathOf(JSON.stringify(['metadata', settings, url, metadata, digest]));
       const kept = await readChecked(path);
       if (kept !== undefined) return kept;
-      const beside = metadata === 'inside' ? undefined : await readBeside(file, fetching);
-      const bytes = beside ?? (await readInside(file, fetching));
+      const bytes = await readNow(file, fetching);
       await deps.kept.write(path, [sha256Of(bytes), bytes]);
       return bytes;
     },
@@ -158,16 +170,36 @@ function listIn(tail: Buffer, total: number): Place {
   throw new MetadataMissing();
 }
 
+type ReadPart = (start: number, bytes: number) => Promise<{ readonly part: Buffer }>;
+
 /**
- * Returns the fields of the `METADATA` in a list of members, which begins at an offset of the wheel. All else is passed over: what a
- * wheel contains is checked before it is installed.
+ * Returns the entry of the `METADATA` in a list of members. All else is passed over: what a wheel contains is checked before it is
+ * installed. The list is looked through from its end, of which the given tail of the wheel has some.
  */
-async function fieldsIn(
-  list: Buffer,
+async function entryBefore(
+  tailStart: number,
+  tail: Buffer,
+  { list, part }: { readonly list: Place; readonly part: ReadPart },
+): Promise<Entry> {
+  const { start, bytes } = list;
+  let from = Math.max(start, tailStart);
+  let found = entryIn(tail.subarray(from - tailStart, start + bytes - tailStart));
+  while (found === undefined && from > start) {
+    // An entry can begin in one part and end in the next.
+    const end = Math.min(start + bytes, from + longestEntry);
+    from = Math.max(start, end - listPartBytes);
+    found = entryIn((await part(from, end - from)).part);
+  }
+  if (found === undefined) throw new MetadataMissing();
+  return found;
+}
+
+/** Returns the fields of the `METADATA` of an entry. The list of members begins at an offset of the wheel. */
+async function fieldsAt(
+  { offset, packed, size, method, crc, name }: Entry,
   limit: number,
-  part: (start: number, bytes: number) => Promise<{ part: Buffer }>,
+  part: ReadPart,
 ): Promise<Buffer> {
-  const { offset, packed, size, method, crc, name } = entryIn(list);
   // Its own copy of the name, and fields that only it has, are before the content.
   const around = localBytes + name + maxExtraBytes;
   const bytes = Math.min(around + packed, limit - offset);
@@ -185,7 +217,17 @@ async function fieldsIn(
 
 const maxExtraBytes = 4096;
 
-function entryIn(list: Buffer) {
+interface Entry {
+  readonly name: number;
+  readonly method: number;
+  readonly crc: number;
+  readonly packed: number;
+  readonly size: number;
+  readonly offset: number;
+}
+
+/** Returns the entry of the `METADATA` in some bytes of a list; undefined where they have none. */
+function entryIn(list: Buffer): Entry | undefined {
   let at = 0;
   for (let looked = 0; looked < mostLikeIt; looked += 1) {
     const found = list.indexOf(metadataEnd, at);
@@ -206,10 +248,11 @@ function entryIn(list: Buffer) {
       offset: list.readUInt32LE(entry + 42),
     };
   }
-  throw new MetadataMissing();
+  return undefined;
 }
 
 const longestStem = 500;
+const longestEntry = entryBytes + longestStem + metadataEnd.length;
 /** Packages can contain others with their metadata. */
 const mostLikeIt = 2000;
 const signatureBytes = Buffer.alloc(4);

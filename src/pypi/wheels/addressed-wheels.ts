@@ -92,7 +92,8 @@ async function readInParts(
   const { url, fileName, size, sha256: digest } = wheel;
   const file = { url, fileName, size, digest, metadata: 'inside' } as const;
   try {
-    const bytes = await source.read(file, { signal, onBytes() {} });
+    const fetching = { signal, caller: 'addresses', isKept: false, onBytes() {} };
+    const bytes = await source.read(file, fetching);
     if (bytes.length > maxMetadataBytes) return undefined;
     const text = bytes.toString('utf8');
     checkMetadata(readMetadata(text), wheel);

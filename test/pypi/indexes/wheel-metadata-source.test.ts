@@ -4,15 +4,18 @@ import { createHash } from 'node:crypto';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { createKeptFiles, type IndexSettings } from '../../../src/pypi/index.ts';
+import type { PublishedFile } from '../../../src/pypi/indexes/index-page.ts';
 import {
   createWheelMetadataSource,
   MetadataMissing,
 } from '../../../src/pypi/indexes/wheel-metadata-source.ts';
+import { eventually } from '../../world/eventually.ts';
 import { boundMs, longestBlock } from '../../world/longest-block.ts';
 import { makeTempDir } from '../../world/temp-dir.ts';
 import { type ScriptedIndex, startIndex } from '../solving/scripted-index.ts';
 import { indexAt, solverFor } from '../solving/solving-world.ts';
-import { wheelOf } from '../wheels/made-wheel.ts';
+import { rawZip, wheelOf } from '../wheels/made-wheel.ts';
 
 const publicIndex = 'https://pypi.org/simple';
 const sha256Of = (bytes: Uint8Array | string) => createHash('sha256').update(bytes).digest('hex');
@@ -98,9 +101,9 @@ test('parts of a wheel are read once, also for a solve while the index is down',
     return (await solve(['lib'])).map(({ name }) => name);
   };
   assert.deepEqual(await namesFrom(), ['lib', 'tool']);
-  // The list of the large one is not within its end, and the size of the other one is wrong.
-  const three = (name: string) => Array.from({ length: 3 }, () => `${name} part`);
-  assert.deepEqual(parts, [...three('lib'), ...three('tool')]);
+  // The list of the large one begins before its end, which has the entry. The size of the other one is wrong.
+  const read = (name: string, times: number) => Array.from({ length: times }, () => `${name} part`);
+  assert.deepEqual(parts, [...read('lib', 2), ...read('tool', 3)]);
   index.answer = (_, response) => void response.writeHead(503).end();
   assert.deepEqual(await namesFrom(), ['lib', 'tool']);
   // A file that a power failure cut is read again.
@@ -171,23 +174,106 @@ test('a wheel that cannot be read in parts is left to the solver, which reads or
   }
 });
 
+/** Returns what reads the metadata of wheels of one host, for a caller. */
+async function readerFor(
+  t: TestContext,
+  answer: ScriptedIndex['answer'],
+  { directory, more }: { readonly directory?: string; readonly more?: Partial<IndexSettings> } = {},
+) {
+  const index = await startIndex(t, answer);
+  const { access } = await solverFor(t, [indexAt(index.origin, 'https://files.test', more)]);
+  const kept = createKeptFiles({
+    directory: directory ?? (await emptyDirectory(t)),
+    space: { take() {} },
+    key: Buffer.alloc(32),
+    maxBytes: 1e9,
+  });
+  const source = createWheelMetadataSource({ access, kept });
+  const read = async (
+    fileName: string,
+    {
+      caller = 'one',
+      signal = t.signal,
+      ...about
+    }: { caller?: string; signal?: AbortSignal } & Partial<PublishedFile> = {},
+  ) => {
+    const url = `https://files.test/files/${fileName}`;
+    const inside = { url, fileName, size: undefined, digest: '', metadata: 'inside' } as const;
+    const file = { ...inside, ...about };
+    return String(await source.read(file, { signal, caller, isKept: true, onBytes() {} }));
+  };
+  return { index, read };
+}
+
+const about = (name: string) => `Metadata-Version: 2.1\nName: ${name}\nVersion: 1.0\n`;
+/** Its metadata are the first of its members: all of its list, which has more than a megabyte, is read. */
+const far = {
+  fileName: 'far-1.0-py3-none-any.whl',
+  bytes: rawZip([
+    { name: 'far-1.0.dist-info/METADATA', content: about('far') },
+    ...Array.from({ length: 12_000 }, (_, at) => ({ name: `lib/${'d'.repeat(40)}/${at}.py` })),
+  ]),
+};
+
+test('a caller does not wait for hosts that others name', async t => {
+  const stalled = { ...far, fileName: 'stalled-1.0-py3-none-any.whl' };
+  const { answer } = serving([tool, far, stalled]);
+  let ofStalled = 0;
+  const { index, read } = await readerFor(t, (request, response) => {
+    const { url = '' } = request;
+    if (url.includes('/silent')) return;
+    if (url.includes('/stalled')) ofStalled += 1;
+    // Its list does not come.
+    if (!url.includes('/stalled') || ofStalled < 3) answer(request, response);
+  });
+  const stop = new AbortController();
+  const other = { caller: 'other', signal: stop.signal };
+  const waiting = [assert.rejects(read(stalled.fileName, other))];
+  await eventually('a list is asked for', () => ofStalled === 3);
+  assert.equal(await read(far.fileName), about('far'));
+  const silent = Array.from({ length: 50 }, (_, at) => `silent${at}-1-py3-none-any.whl`);
+  waiting.push(...silent.map(name => assert.rejects(read(name, other))));
+  await eventually('some are asked', () => index.requests.length >= 9);
+  assert.match(await read(tool.fileName), /^Metadata-Version: 2\.1\nName: tool\n/);
+  stop.abort(new Error('the other one left'));
+  await Promise.all(waiting);
+});
+
+test('what is kept and sent to a solver has a megabyte at most, and no description', async t => {
+  const text = (bytes: number) => `${about('x')}X: ${'x'.repeat(bytes)}\n`;
+  const bytesOf = (content: string) =>
+    rawZip([{ name: 'x-1.dist-info/METADATA', content, isDeflated: true }]);
+  const { answer } = serving([
+    { fileName: 'below-1-py3-none-any.whl', bytes: bytesOf(text(900_000)) },
+    { fileName: 'above-1-py3-none-any.whl', bytes: bytesOf(text(1_100_000)) },
+    { ...tool, beside: `${about('tool')}\n${'A description. '.repeat(1000)}` },
+  ]);
+  const { read } = await readerFor(t, answer);
+  assert.equal((await read('below-1-py3-none-any.whl')).length, text(900_000).length);
+  await assert.rejects(read('above-1-py3-none-any.whl'), MetadataMissing);
+  assert.equal(await read(tool.fileName, { metadata: 'beside' }), about('tool'));
+});
+
+test('metadata of an index are not those of the one that the settings named before', async t => {
+  const directory = await emptyDirectory(t);
+  for (const [password, name] of [
+    ['first', 'wrong'],
+    ['second', 'tool'],
+  ] as const) {
+    const { answer } = serving([{ ...tool, beside: about(name) }]);
+    const more = { credentials: { kind: 'password', username: 'a', password } } as const;
+    const { read } = await readerFor(t, answer, { directory, more });
+    assert.equal(await read(tool.fileName, { metadata: 'beside' }), about(name));
+  }
+});
+
 test('a list made to be searched for long does not hold the event loop', async t => {
   const list = Buffer.from('.dist-info/METADATA'.repeat(600_000));
   const tail = Buffer.alloc(22);
   tail.writeUInt32LE(0x06054b50, 0);
   tail.writeUInt32LE(list.length, 12);
   const wheel = Buffer.concat([list, tail]);
-  const index = await startIndex(t, serving([{ ...tool, bytes: wheel }]).answer);
-  const { access } = await solverFor(t, [indexAt(index.url, publicIndex)]);
-  const kept = { pathOf: () => '/nonexistent', write: async () => {} };
-  const source = createWheelMetadataSource({ access, kept });
-  const url = `${index.origin}/files/${tool.fileName}`;
-  const file = { url, fileName: tool.fileName, size: wheel.length, digest: '' };
-  const { cpuMs } = await longestBlock(() =>
-    assert.rejects(
-      source.read({ ...file, metadata: 'inside' }, { signal: t.signal, onBytes() {} }),
-      MetadataMissing,
-    ),
-  );
+  const { read } = await readerFor(t, serving([{ ...tool, bytes: wheel }]).answer);
+  const { cpuMs } = await longestBlock(() => assert.rejects(read(tool.fileName), MetadataMissing));
   assert.ok(cpuMs < boundMs(50), `held for ${cpuMs} ms`);
 });

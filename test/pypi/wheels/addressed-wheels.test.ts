@@ -97,6 +97,12 @@ test('a wheel with a digest is read in parts, and one that is none of its name i
   const { metadata } = await read({ ...lib, sha256 });
   assert.match(metadata, /\nRequires-Dist: other>=2\n$/);
   assert.ok(ranges.length > 0 && !ranges.includes(undefined));
+  // Before it had that digest, its address had another file.
+  const next = wheelOf({ name: 'lib', metadata: 'Requires-Dist: next\n' }).bytes;
+  const nextDigest = createHash('sha256').update(next).digest('hex');
+  assert.match((await read({ ...lib, sha256: nextDigest })).metadata, /other>=2/);
+  served = next;
+  assert.match((await read({ ...lib, sha256: nextDigest })).metadata, /Requires-Dist: next\n$/);
   served = wheelOf({ name: 'other' }).bytes;
   const digest = createHash('sha256').update(served).digest('hex');
   await assert.rejects(read({ ...lib, sha256: digest }), /the file at .*other/);
