@@ -6,7 +6,12 @@ import {
   hostsOfChannels,
 } from '../../conda/index.ts';
 import { Fault } from '../../foundation/fault.ts';
-import type { Transport, UpstreamResponse } from '../../upstream/index.ts';
+import {
+  faultOfError,
+  readAll,
+  type Transport,
+  type UpstreamResponse,
+} from '../../upstream/index.ts';
 
 /** The index of a request that names none. */
 export const defaultIndex = 'https://pypi.org/simple';
@@ -37,6 +42,30 @@ export class IndexFault extends Fault {
     const isRefused = responseStatus !== undefined && responseStatus >= 400 && responseStatus < 500;
     super(isRefused ? 'bad-request' : 'upstream-unusable', message, { phase: 'upstream', cause });
     this.responseStatus = responseStatus;
+  }
+}
+
+interface WholeBody {
+  readonly maxBytes: number;
+  /** What it is, for messages. */
+  readonly what: string;
+  readonly url: string;
+  readonly signal: AbortSignal;
+}
+
+/** Returns all of a body. Throws an {@link IndexFault} where it breaks off, and another `Fault` for one with more bytes. */
+export async function readBody(
+  { body }: Pick<UpstreamResponse, 'body'>,
+  { maxBytes, what, url, signal }: WholeBody,
+): Promise<Buffer> {
+  try {
+    return await readAll(body, maxBytes, what);
+  } catch (error) {
+    if (error instanceof Fault || signal.aborted) throw error;
+    const { host } = new URL(url);
+    const subject = `The index of Python packages at ${host}`;
+    const { message } = faultOfError(error, { registry: host }, { what }, subject);
+    throw new IndexFault(message, undefined, error);
   }
 }
 

@@ -50,6 +50,7 @@ export function rewrittenPage(sent: SentPage): Uint8Array {
     const isUseful = !fileName.endsWith('.whl') || (sha256 !== undefined && isForImages(fileName));
     if (isUseful && !byName.has(fileName)) byName.set(fileName, file);
   }
+  for (const file of onlyOnesOfVersions(listed, byName.values())) byName.set(file.fileName, file);
   const key = createSecretKey(sent.key);
   const files = [...byName.values()].map(file => ({
     filename: file.fileName,
@@ -68,8 +69,36 @@ export function rewrittenPage(sent: SentPage): Uint8Array {
 const pythonTags = /(?:^|\.)(?:cp3|py3)/;
 const platformTags = /(?:^|\.)(?:any|(?:many)?linux[a-z0-9_]*_(?:x86_64|aarch64))(?:\.|$)/;
 
+/**
+ * Returns one wheel of each version that has no file for images: the solver says what is wrong with it, and not that there is no such
+ * version.
+ */
+function* onlyOnesOfVersions(
+  listed: readonly ListedFile[],
+  useful: Iterable<ListedFile>,
+): Iterable<ListedFile> {
+  const versions = new Set<string>();
+  for (const { fileName } of useful) versions.add(versionIn(fileName));
+  for (const file of listed) {
+    const { fileName, sha256 } = file;
+    if (sha256 === undefined || !isForLinux(fileName) || versions.has(versionIn(fileName)))
+      continue;
+    versions.add(versionIn(fileName));
+    yield file;
+  }
+}
+
+function isForLinux(wheel: string): boolean {
+  return /linux|^any\.whl$/.test(wheel.slice(wheel.lastIndexOf('-') + 1));
+}
+
+function versionIn(fileName: string): string {
+  const source = /-([^-]+)\.(?:tar\.gz|zip)$/.exec(fileName);
+  return source?.[1] ?? fileName.split('-', 2)[1] ?? '';
+}
+
 /** Returns false for a wheel that no Python of an image can use: of other systems, machines, C libraries and interpreters. */
-function isForImages(wheel: string): boolean {
+export function isForImages(wheel: string): boolean {
   const tags = wheel.slice(0, -'.whl'.length).split('-').slice(-3);
   return pythonTags.test(tags[0] ?? '') && platformTags.test(tags[2] ?? '');
 }
@@ -90,7 +119,7 @@ function filesInJson({ body, url }: SentPage): ListedFile[] {
     const metadata = item['core-metadata'] ?? item['dist-info-metadata'] ?? false;
     return fileOf(item.filename, address, {
       sha256: textOf(hashes.sha256),
-      size: Number.isSafeInteger(item.size) ? (item.size as number) : undefined,
+      size: sizeOf(item.size),
       requiresPython: textOf(item['requires-python']),
       uploadTime: textOf(item['upload-time']),
       yanked: item.yanked === true || typeof item.yanked === 'string' ? item.yanked : false,
@@ -169,6 +198,13 @@ function addressOf(href: unknown, base: string): string | undefined {
   return url.href;
 }
 
+/** Some indexes list sizes that are none. */
+function sizeOf(value: unknown): number | undefined {
+  return Number.isInteger(value) && Number(value) > 0 && Number(value) < 1e15
+    ? Number(value)
+    : undefined;
+}
+
 function textOf(value: unknown): string | undefined {
   return typeof value === 'string' && value.length <= 1000 ? value : undefined;
 }
@@ -200,14 +236,17 @@ function published({ url, fileName, sha256, size, metadata }: ListedFile): Publi
   return { url, fileName, size, metadata: place, digest: isStated ? metadata : (sha256 ?? '') };
 }
 
-/** Returns the path of a file at this server. It has the folder of an address that ends with the name of the file, which follows. */
+/**
+ * Returns the path of a file at this server. It has the folder of an address that ends with the name of the file, which follows. Any
+ * other address has `#` at its end: it can end with a slash, too.
+ */
 function sealedPath(project: string, file: PublishedFile, key: KeyObject): string {
   const { url, fileName, metadata, digest, size } = file;
   const facts = [metadata[0], Buffer.from(digest, 'hex').toString('base64url'), size].join('.');
   const sealed = `${project}\n${url}\n${fileName}\n${facts}`;
   const seal = createHmac('sha256', key).update(sealed).digest('hex').slice(0, 32);
   const name = encodeURIComponent(fileName);
-  const place = url.endsWith(`/${name}`) ? url.slice(0, -name.length) : url;
+  const place = url.endsWith(`/${name}`) ? url.slice(0, -name.length) : `${url}#`;
   const address = Buffer.from(place).toString('base64url');
   return `files/${project}/${seal}.${facts}/${address}/${name}`;
 }
@@ -237,7 +276,7 @@ export function publishedFile(
   if (project === undefined || encoded === undefined || name === undefined) return undefined;
   const address = Buffer.from(encoded, 'base64url').toString('utf8');
   const file = {
-    url: address.endsWith('/') ? `${address}${name}` : address,
+    url: address.endsWith('/') ? `${address}${name}` : address.replace(/#$/, ''),
     fileName: decoded(name),
     size: size === undefined ? undefined : Number(size),
     metadata: placesOfMetadata[place as keyof typeof placesOfMetadata],

@@ -17,7 +17,7 @@ import {
 } from './index-page.ts';
 import type { PageStore } from './page-store.ts';
 import { type UnbuiltPage, unbuiltPage } from './unbuilt-page.ts';
-import type { WheelMetadataSource } from './wheel-metadata-source.ts';
+import { MetadataMissing, type WheelMetadataSource } from './wheel-metadata-source.ts';
 
 /**
  * An index on the loopback for one solver at a time: it is the only network that a solver has. Pages come from the store, and files
@@ -34,8 +34,8 @@ export interface IndexSession {
   readonly indexes: readonly string[];
   /** The version of each project that the image has from Conda, by its name as indexes compare it. */
   readonly installed: ReadonlyMap<string, string>;
-  /** True to have the solver read the metadata of wheels in the wheels. Default: false. */
-  readonly readsWheels?: boolean | undefined;
+  /** Indexes whose wheels the solver reads for their metadata. Default: none. */
+  readonly readsWheels?: ReadonlySet<string> | undefined;
   /** Projects whose source distributions count as wheels that require nothing. Default: none. */
   readonly unbuilt?: ReadonlySet<string> | undefined;
   /** Wheels that were built of source distributions of these projects. Default: none. */
@@ -64,6 +64,16 @@ export interface OpenedIndex extends Disposable {
   sourceOf(project: string, version: string): SourceFile | undefined;
   /** Settles with the first failure of the index that ends the solve. */
   readonly failed: Promise<never>;
+}
+
+/** An index has a wheel whose metadata Sluice cannot read: the solver must read its wheels. */
+export class WheelsUnread extends Error {
+  readonly index: string;
+
+  constructor(index: string, options: ErrorOptions) {
+    super(`${index} has wheels without metadata that can be read in parts`, options);
+    this.index = index;
+  }
 }
 
 /** Limits for one solver. */
@@ -107,10 +117,13 @@ export function createLoopbackIndex(deps: {
   server.unref();
   let listening: Promise<unknown> | undefined;
 
-  const fileAt = ({ projects }: OpenSession, path: string): PublishedFile | undefined => {
+  const publishedAt = ({ projects }: OpenSession, path: string) => {
     const found = publishedFile(path, key);
-    return found && projects.has(found.project) ? found.file : undefined;
+    const index = found && projects.get(found.project);
+    return index === undefined ? undefined : { index, file: found?.file as PublishedFile };
   };
+
+  const fileAt = (session: OpenSession, path: string) => publishedAt(session, path)?.file;
 
   const answer = async (request: IncomingMessage, response: ServerResponse) => {
     // The end of a connection is not a failure of the server.
@@ -163,7 +176,7 @@ export function createLoopbackIndex(deps: {
       }
       countBytes(session, kept.page.length);
       session.projects.set(name, index);
-      const page = session.readsWheels ? withoutMetadata(kept.page) : kept.page;
+      const page = session.readsWheels?.has(index) ? withoutMetadata(kept.page) : kept.page;
       const built = session.built?.filter(one => projectName(one.name) === name);
       const unbuilt = session.unbuilt?.has(name) ? unbuiltPage(page, name, built) : undefined;
       if (unbuilt) {
@@ -190,17 +203,20 @@ export function createLoopbackIndex(deps: {
       return;
     }
     const isMetadata = path.endsWith('.metadata');
-    const published = fileAt(session, isMetadata ? path.slice(0, -'.metadata'.length) : path);
+    const published = publishedAt(session, isMetadata ? path.slice(0, -'.metadata'.length) : path);
     if (published === undefined) return void response.writeHead(404).end();
+    const { file: wheel, index } = published;
     if (isMetadata) {
       const onBytes = (count: number) => countBytes(session, count);
-      const { caller } = session;
-      const bytes = await deps.metadata.read(published, { signal, caller, isKept: true, onBytes });
+      const fetching = { signal, caller: session.caller, isKept: true, onBytes };
+      const bytes = await deps.metadata.read(wheel, fetching).catch(cause => {
+        throw cause instanceof MetadataMissing ? new WheelsUnread(index, { cause }) : cause;
+      });
       const headers = { 'content-type': 'text/plain', 'content-length': bytes.length };
       response.writeHead(200, headers).end(bytes);
       return;
     }
-    await relay(session, { url: published.url, signal }, request, response);
+    await relay(session, { url: wheel.url, signal }, request, response);
   };
 
   /** Returns the page of the first index that has a project. One that is down is not passed over: the next could have another project. */

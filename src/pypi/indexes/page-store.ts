@@ -2,8 +2,7 @@ import { open, readFile } from 'node:fs/promises';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { type Permit, Semaphore } from '../../foundation/semaphore.ts';
 import { SingleFlight } from '../../foundation/single-flight.ts';
-import { readAll } from '../../upstream/index.ts';
-import { type IndexAccess, IndexFault } from './index-access.ts';
+import { type IndexAccess, IndexFault, readBody } from './index-access.ts';
 import { PageProblem } from './index-page.ts';
 import type { KeptFiles } from './kept-files.ts';
 import type { PageThread } from './page-thread.ts';
@@ -44,7 +43,7 @@ interface PageHead {
 }
 
 /** The form of the rewritten pages: those of another form are fetched again. */
-const formVersion = 3;
+const formVersion = 4;
 const maxPageBytes = 32 * 1024 * 1024;
 /**
  * Of the pages that are fetched and rewritten at the same time, and of those that callers use: a solver asks for those of all its
@@ -123,7 +122,9 @@ export function createPageStore(deps: PageStoreDeps): PageStore {
         response.body.destroy();
         throw error;
       });
-      const body = await readAll(response.body, maxPageBytes, `The page of ${project}`);
+      const what = `the page of ${project}`;
+      const whole = { maxBytes: maxPageBytes, what, url: place, signal: stop };
+      const body = await readBody(response, whole);
       const contentType = response.headers.get('content-type') ?? '';
       const page = await thread.rewrite({ body, contentType, url: place, project, key });
       await keep({ url, etag: newTag, bytes: page.length, checkedAt: now }, page);

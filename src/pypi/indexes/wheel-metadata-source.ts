@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import { crc32, inflateRaw } from 'node:zlib';
+import { Fault } from '../../foundation/fault.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
-import { readAll } from '../../upstream/index.ts';
-import { type IndexAccess, IndexFault } from './index-access.ts';
+import { type IndexAccess, IndexFault, readBody } from './index-access.ts';
 import type { PublishedFile } from './index-page.ts';
 import type { KeptFiles } from './kept-files.ts';
 
@@ -29,6 +29,9 @@ interface Fetching {
 
 /** An index has no metadata beside a wheel, and the wheel has none that can be read in parts. A solver may read all of it. */
 export class MetadataMissing extends Error {}
+
+/** Statuses of servers that do not send parts, and of a wheel that is shorter than the page says. */
+const withoutParts: readonly (number | undefined)[] = [400, 405, 416, 501];
 
 const inflate = promisify(inflateRaw);
 /** More than that of any package; a wheel with more is not installed. Kept ones and those for a solver are as large at most. */
@@ -65,8 +68,10 @@ export function createWheelMetadataSource(deps: {
     const url = new URL(file.url);
     url.pathname += '.metadata';
     try {
-      const { body } = await open(url.href, {}, fetching);
-      const bytes = await readAll(body, maxBytes, `The metadata of ${file.fileName}`);
+      const response = await open(url.href, {}, fetching);
+      const what = `the metadata of ${file.fileName}`;
+      const { signal } = fetching;
+      const bytes = await readBody(response, { maxBytes, what, url: url.href, signal });
       fetching.onBytes(bytes.length);
       return isMetadata(bytes, file) ? fieldsOf(bytes) : undefined;
     } catch (error) {
@@ -83,18 +88,24 @@ export function createWheelMetadataSource(deps: {
     fetching: Fetching,
   ): Promise<{ part: Buffer; total: number }> => {
     const range = `bytes=${start}-${start + bytes - 1}`;
-    const { status, headers, body } = await open(url, { range }, fetching).catch(error => {
-      // The wheel is shorter than the page says.
-      if (error instanceof IndexFault && error.responseStatus === 416) throw new MetadataMissing();
-      throw error;
+    const response = await open(url, { range }, fetching).catch(error => {
+      const isWhole = error instanceof IndexFault && withoutParts.includes(error.responseStatus);
+      throw isWhole ? new MetadataMissing('', { cause: error }) : error;
     });
+    const { status, headers, body } = response;
     const [, first, total] =
       /^bytes (\d{1,15})-\d{1,15}\/(\d{1,15})$/.exec(headers.get('content-range') ?? '') ?? [];
     if (status !== 206 || Number(first) !== start) {
       body.destroy();
       throw new MetadataMissing();
     }
-    const part = await readAll(body, bytes, `The part of ${fileName}`);
+    const what = `a part of ${fileName}`;
+    const { signal } = fetching;
+    const part = await readBody(response, { maxBytes: bytes, what, url, signal }).catch(error => {
+      // Some servers send all of it.
+      const isLonger = error instanceof Fault && !(error instanceof IndexFault);
+      throw isLonger ? new MetadataMissing('', { cause: error }) : error;
+    });
     fetching.onBytes(part.length);
     return { part, total: Number(total) };
   };

@@ -1,10 +1,11 @@
+import { isForImages } from '../indexes/index-page.ts';
 import { projectName } from '../wheel-file.ts';
 import { newestProjectVersions } from './pep440-order.ts';
 
 /** A version of a project that an index has. */
 export interface ProjectVersion {
   readonly version: string;
-  /** True for one with a wheel for Linux: what has none must be built. */
+  /** True for one with a wheel that an image can use: what has none must be built. */
   readonly hasWheel: boolean;
 }
 
@@ -30,7 +31,7 @@ export function versionsInPage(page: Uint8Array): readonly ProjectVersion[] {
     const [, project = '', version = ''] = (isWheel ? wheel : source).exec(filename) ?? [];
     if (projectName(project) !== projectName(name)) continue;
     if (yanked === true || typeof yanked === 'string') continue;
-    found.set(version, isWheel || found.get(version) === true);
+    found.set(version, (isWheel && isForImages(filename)) || found.get(version) === true);
   }
   return newestProjectVersions(found.keys())
     .slice(0, mostProjectVersions + 1)

@@ -6,8 +6,7 @@ import { Fault } from '../../foundation/fault.ts';
 import { pauseTurn, sortInTurns } from '../../foundation/pause-turn.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
 import { defaultIndex } from '../indexes/index-access.ts';
-import type { LoopbackIndex, OpenedIndex } from '../indexes/loopback-index.ts';
-import { MetadataMissing } from '../indexes/wheel-metadata-source.ts';
+import { type LoopbackIndex, type OpenedIndex, WheelsUnread } from '../indexes/loopback-index.ts';
 import { projectVersion } from '../project-version.ts';
 import {
   type NamedIndex,
@@ -99,7 +98,7 @@ export function createPythonSolver(deps: PythonSolverDeps): PythonSolver {
   const solveNow = async (
     { requirements, packages, target, isLocked, prereleases, ...request }: PythonRequest,
     { log, signal }: PythonSolveOptions,
-    { readsWheels = false, unbuilt: also = new Set() }: SolveMode = {},
+    { readsWheels, unbuilt: also = new Set() }: SolveMode = {},
   ): Promise<readonly WheelFile[]> => {
     await ready;
     const { indexes: named = [], built = [], given = [] } = request;
@@ -154,11 +153,19 @@ export function createPythonSolver(deps: PythonSolverDeps): PythonSolver {
           phase: 'build',
         });
       }
-      const solveIn = (unbuilt?: ReadonlySet<string>) =>
-        solveNow(request, options, { unbuilt }).catch(error => {
-          if (!(error instanceof MetadataMissing)) throw error;
-          return solveNow(request, options, { unbuilt, readsWheels: true });
-        });
+      const readsWheels = new Set<string>();
+      const solveIn = async (unbuilt?: ReadonlySet<string>): Promise<readonly WheelFile[]> => {
+        for (;;) {
+          try {
+            return await solveNow(request, options, { unbuilt, readsWheels });
+          } catch (error) {
+            if (!(error instanceof WheelsUnread) || readsWheels.has(error.index)) throw error;
+            // Each solve may take all of its time: there is no third one for an index.
+            const also = readsWheels.size === 0 ? [error.index] : indexesOf(request.indexes ?? []);
+            for (const index of also) readsWheels.add(index);
+          }
+        }
+      };
       const solve = () =>
         solveIn().catch(async error => {
           throw error instanceof WheelsMissing
@@ -177,8 +184,8 @@ export function createPythonSolver(deps: PythonSolverDeps): PythonSolver {
 }
 
 interface SolveMode {
-  /** True to read the metadata of wheels in the wheels. */
-  readonly readsWheels?: boolean | undefined;
+  /** Indexes whose wheels uv reads for their metadata. */
+  readonly readsWheels?: ReadonlySet<string> | undefined;
   /** Projects whose source distributions count as wheels, to find all that must be built. */
   readonly unbuilt?: ReadonlySet<string> | undefined;
 }

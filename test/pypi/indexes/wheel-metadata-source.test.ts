@@ -46,6 +46,7 @@ function serving(wheels: readonly Served[]) {
           size: bytes.length,
           ...listed,
         }));
+      if (files.length === 0) return void response.writeHead(404).end();
       response.writeHead(200, { 'content-type': 'application/json' });
       return void response.end(JSON.stringify({ files }));
     }
@@ -252,6 +253,48 @@ test('what is kept and sent to a solver has a megabyte at most, and no descripti
   assert.equal((await read('below-1-py3-none-any.whl')).length, text(900_000).length);
   await assert.rejects(read('above-1-py3-none-any.whl'), MetadataMissing);
   assert.equal(await read(tool.fileName, { metadata: 'beside' }), about('tool'));
+});
+
+test('a server that sends no parts is left to the solver, and one that breaks off is down', async t => {
+  const answers: Readonly<Record<string, ScriptedIndex['answer']>> = {
+    refuses: (_, response) => void response.writeHead(400).end(),
+    'sends-all': ({ headers }, response) => {
+      const range = `${headers.range?.replace('=', ' ')}/${tool.bytes.length}`;
+      response.writeHead(206, { 'content-range': range }).end(tool.bytes);
+    },
+    'breaks-off': ({ headers }, response) => {
+      const range = `${headers.range?.replace('=', ' ')}/${tool.bytes.length}`;
+      response.writeHead(206, { 'content-range': range, 'content-length': 50 });
+      response.write('a', () => response.destroy());
+    },
+  };
+  const { read } = await readerFor(t, (request, response) => {
+    const [, name = ''] = /^\/files\/([a-z-]+)/.exec(request.url ?? '') ?? [];
+    answers[name]?.(request, response);
+  });
+  for (const name of ['refuses', 'sends-all']) {
+    await assert.rejects(read(name, { size: 600 }), MetadataMissing, name);
+  }
+  await assert.rejects(read('breaks-off', { size: 600 }), {
+    name: 'Fault',
+    kind: 'upstream-unusable',
+    message: /^The index of Python packages at files\.test sent less than it announced/,
+  });
+});
+
+test('an index without parts leaves those of another one as they are', async t => {
+  const app = wheelOf({ name: 'app', metadata: 'Requires-Dist: tool\n' });
+  const main = serving([app]);
+  const own = serving([{ ...tool, partStatus: 200 }]);
+  const [mainIndex, ownIndex] = [await startIndex(t, main.answer), await startIndex(t, own.answer)];
+  const url = 'https://wheels.test/simple';
+  const settings = [indexAt(mainIndex.url, publicIndex), indexAt(ownIndex.url, url)];
+  const { solver, request } = await solverFor(t, settings);
+  const wanted = { ...request(['app']), indexes: [{ url, isExtra: true }] };
+  const found = await solver.solve(wanted, { log() {}, signal: t.signal });
+  assert.equal(found.length, 2);
+  assert.deepEqual(main.parts, ['app part', 'app part']);
+  assert.ok(own.parts.includes('tool all'));
 });
 
 test('metadata of an index are not those of the one that the settings named before', async t => {

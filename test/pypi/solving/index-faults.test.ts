@@ -31,6 +31,14 @@ test('a page is kept, and used while its index is down', async t => {
   };
   assert.equal((await solve(['lib'])).length, 1);
   assert.match(lines.join('\n'), /answered 503 for .*\. Its list of the files of lib of 0 minutes/);
+  index.answer = (request, response) => {
+    if (!request.url?.startsWith('/simple/')) return answer(request, response);
+    response.writeHead(200, { 'content-length': 500 });
+    response.write('{', () => response.destroy());
+  };
+  assert.equal((await solve(['lib'])).length, 1);
+  assert.match(lines.join('\n'), /sent less than it announced \(asked for the page of lib\)/);
+  index.answer = (_, response) => void response.writeHead(503).end();
   await assert.rejects(solve(['tool']), /answered 503 for \/simple\/tool\/: try later/);
 });
 
