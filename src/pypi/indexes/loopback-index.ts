@@ -80,8 +80,8 @@ export class WheelsUnread extends Error {
 const maxRequests = 20_000;
 const maxBytes = 1024 * 1024 * 1024;
 
-/** Pages that are prepared and sent at the same time. The store limits their bytes. */
-const pagesAtOnce = 16;
+/** Pages that are prepared and sent to a solver at the same time. The store limits their bytes. */
+const pagesAtOnce = 8;
 
 interface Asked {
   readonly path: string;
@@ -109,7 +109,7 @@ export function createLoopbackIndex(deps: {
 }): LoopbackIndex {
   const key = createSecretKey(deps.key);
   const sessions = new Map<string, OpenSession>();
-  const turns = new Semaphore({ limit: pagesAtOnce });
+  const turns = new Semaphore({ perKey: pagesAtOnce });
   const server = createServer((request, response) => {
     answer(request, response).catch(() => response.destroy());
   });
@@ -165,7 +165,7 @@ export function createLoopbackIndex(deps: {
       if (version !== undefined) return sendPage(response, installedPage(name, version));
       const given = session.given?.find(one => projectName(one.name) === name);
       if (given !== undefined) return sendPage(response, givenPage(given));
-      using _turn = await turns.take({ signal });
+      using _turn = await turns.take({ key: session.caller, signal });
       const found = await firstPage(session.indexes, name, signal);
       if (found === undefined) return void response.writeHead(404).end();
       const { index } = found;

@@ -2,7 +2,7 @@ import { open, readFile } from 'node:fs/promises';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { type Permit, Semaphore } from '../../foundation/semaphore.ts';
 import { SingleFlight } from '../../foundation/single-flight.ts';
-import { type IndexAccess, IndexFault, readBody } from './index-access.ts';
+import { defaultIndex, type IndexAccess, IndexFault, readBody } from './index-access.ts';
 import { PageProblem } from './index-page.ts';
 import type { KeptFiles } from './kept-files.ts';
 import type { PageThread } from './page-thread.ts';
@@ -30,6 +30,8 @@ export interface PageStoreDeps {
   readonly key: Uint8Array;
   /** How long a page is used before the index is asked whether it changed, ms. */
   readonly freshMs: number;
+  /** How long an index may take for a page, ms. Default: a minute. */
+  readonly timeoutMs?: number | undefined;
 }
 
 /** The first line of a file of the store. */
@@ -50,7 +52,7 @@ const maxPageBytes = 32 * 1024 * 1024;
  * projects at once. A larger page is there alone.
  */
 const bytesAtOnce = 12 * 1024 * 1024;
-const timeoutMs = 60_000;
+const usualTimeoutMs = 60_000;
 /** How long a project that an index does not have is not asked for again: somebody may publish it. */
 const missingMs = 60_000;
 const mostMissing = 10_000;
@@ -58,9 +60,11 @@ const accepted =
   'application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1';
 
 export function createPageStore(deps: PageStoreDeps): PageStore {
-  const { access, thread, kept, freshMs, key } = deps;
+  const { access, thread, kept, freshMs, key, timeoutMs = usualTimeoutMs } = deps;
   const fetches = new SingleFlight<SharedPage | undefined>({ lingerMs: 5000 });
   const fetched = new Semaphore({ limit: bytesAtOnce });
+  // Any user can name an index that sends as slowly as it likes: those of the operator do not wait for it.
+  const fetchedOfOthers = new Semaphore({ limit: bytesAtOnce });
   // Only who holds nothing, or a page that was fetched, waits for it.
   const used = new Semaphore({ limit: bytesAtOnce });
   const missingFor = Math.min(missingMs, freshMs);
@@ -118,7 +122,9 @@ export function createPageStore(deps: PageStoreDeps): PageStore {
       const newTag = response.headers.get('etag');
       // Its length may be unknown.
       const weight = Math.min(response.contentLength ?? maxPageBytes, maxPageBytes);
-      using _room = await fetched.take({ weight, signal: stop }).catch(error => {
+      const isListed = index === defaultIndex || access.settingsOf(url) !== undefined;
+      const room = isListed ? fetched : fetchedOfOthers;
+      using _room = await room.take({ weight, signal: stop }).catch(error => {
         response.body.destroy();
         throw error;
       });
@@ -135,7 +141,7 @@ export function createPageStore(deps: PageStoreDeps): PageStore {
         if (missingFor > 0) missing.set(url, true, { ttl: missingFor });
         return undefined;
       }
-      const error = asFault(cause, url);
+      const error = stop.aborted ? tooSlow(url, timeoutMs) : asFault(cause, url);
       if (stored === undefined || !isPassing(error)) throw error;
       const minutes = Math.round(age / 60_000);
       const note = `${error.message}. Its list of the files of ${project} of ${minutes} minutes ago is used`;
@@ -199,17 +205,21 @@ function isMissing(status: number | undefined, url: string): boolean {
   return status === 404 || forbids;
 }
 
-function asFault(error: unknown, url: string): IndexFault | Error {
-  const { host } = new URL(url);
-  const start = `The index of Python packages at ${host}`;
-  if (error instanceof PageProblem) return new IndexFault(`${start} ${error.message}`, undefined);
-  if ((error as Error).name === 'TimeoutError') {
-    return new IndexFault(
-      `${start} did not answer within ${timeoutMs / 1000} s: try later`,
-      undefined,
-    );
-  }
-  return error as Error;
+function tooSlow(url: string, timeoutMs: number): IndexFault {
+  return new IndexFault(
+    `${subjectOf(url)} did not answer within ${timeoutMs / 1000} s: try later`,
+    undefined,
+  );
+}
+
+function asFault(error: unknown, url: string): Error {
+  return error instanceof PageProblem
+    ? new IndexFault(`${subjectOf(url)} ${error.message}`, undefined)
+    : (error as Error);
+}
+
+function subjectOf(url: string): string {
+  return `The index of Python packages at ${new URL(url).host}`;
 }
 
 function isPassing(error: Error): boolean {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { readdir } from 'node:fs/promises';
 import { test } from 'node:test';
+import { eventually } from '../../world/eventually.ts';
 import { wheelOf } from '../wheels/made-wheel.ts';
 import { listing, startIndex } from './scripted-index.ts';
 import { condaProject, indexAt, solverFor } from './solving-world.ts';
@@ -184,6 +185,29 @@ test('the index on the loopback answers only the solver that it was opened for',
   assert.equal((await fetch(new URL('/simple/lib/', page))).status, 404);
   opened[Symbol.dispose]();
   assert.equal((await fetch(page)).status, 404);
+});
+
+test('a solver does not wait for pages of slow indexes that another one asks for', async t => {
+  const index = await startIndex(t, listing({ lib }));
+  const silent = await startIndex(t, () => {});
+  const slowIndex = 'https://slow.test/simple';
+  const settings = [indexAt(index.url, publicIndex), indexAt(silent.url, slowIndex)];
+  const { loopback } = await solverFor(t, settings);
+  const session = { installed: new Map(), log() {}, signal: t.signal };
+  using theirs = await loopback.open({ ...session, indexes: [slowIndex] });
+  using own = await loopback.open({ ...session, indexes: [publicIndex] });
+  const stop = new AbortController();
+  const pages = Array.from({ length: 30 }, (_, at) => `${theirs.url}lib${at}/`);
+  let over = 0;
+  const waiting = pages.map(async url => {
+    await fetch(url, { signal: stop.signal }).catch(() => {});
+    over += 1;
+  });
+  await eventually('some are asked for', () => silent.requests.length >= 8);
+  assert.equal((await fetch(`${own.url}lib/`)).status, 200);
+  assert.equal(over, 0);
+  stop.abort();
+  await Promise.all(waiting);
 });
 
 test('the metadata of a wheel are read in parts where an index does not list them', async t => {

@@ -4,6 +4,8 @@ import { mkdir, readdir, readFile, truncate, utimes, writeFile } from 'node:fs/p
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
+import { createKeptFiles, createPageStore } from '../../../src/pypi/index.ts';
+import { eventually } from '../../world/eventually.ts';
 import { boundMs, longestBlock } from '../../world/longest-block.ts';
 import { makeTempDir } from '../../world/temp-dir.ts';
 import { listing, startIndex } from './scripted-index.ts';
@@ -139,6 +141,50 @@ test('what pages take counts for the limit of a solve', async t => {
   const failed = assert.rejects(opened.failed, /required more than 1024 MiB of the index/);
   assert.equal((await fetch(`${opened.url}lib/`)).status, 404);
   await failed;
+});
+
+test('a page that does not end is given up, and pages of the operator do not wait for it', async t => {
+  const good = listing({ lib });
+  let isSlow = false;
+  const index = await startIndex(t, (request, response) => {
+    if (!isSlow && !request.url?.startsWith('/slow/')) return good(request, response);
+    // Its length is unknown.
+    response.writeHead(200, { 'content-type': 'application/json' });
+    const timer = globalThis.setInterval(() => response.write(' '), 100);
+    response.once('close', () => clearInterval(timer));
+  });
+  const named = 'https://named.test/slow';
+  const settings = [indexAt(index.url, publicIndex), indexAt(`${index.origin}/slow`, named)];
+  const { access, thread, directory } = await solverFor(t, settings);
+  const key = Buffer.alloc(32);
+  const kept = createKeptFiles({ directory, space: { take() {} }, key, maxBytes: 1e9 });
+  // One that only a request names.
+  const settingsOf: typeof access.settingsOf = url =>
+    url.startsWith(named) ? undefined : access.settingsOf(url);
+  const store = { access: { ...access, settingsOf }, thread, kept, key, freshMs: 0 };
+  const pages = createPageStore(store);
+  const stop = new AbortController();
+  let isOver = false;
+  const slow = pages
+    .page(named, 'lib', stop.signal)
+    .catch(() => {})
+    .finally(() => {
+      isOver = true;
+    });
+  await eventually('it is asked', () => index.requests.length === 1);
+  (await pages.page(publicIndex, 'lib', t.signal))?.[Symbol.dispose]();
+  assert.equal(isOver, false);
+  stop.abort();
+  await slow;
+  isSlow = true;
+  const impatient = createPageStore({ ...store, timeoutMs: 200 });
+  using old = await impatient.page(publicIndex, 'lib', t.signal);
+  assert.match(old?.note ?? '', /did not answer within 0\.2 s.* of 0 minutes ago is used$/);
+  await assert.rejects(impatient.page(named, 'tool', t.signal), {
+    kind: 'upstream-unusable',
+    message:
+      /^The index of Python packages at named\.test did not answer within 0\.2 s: try later$/,
+  });
 });
 
 test('of many large pages few are in memory at the same time', async t => {
