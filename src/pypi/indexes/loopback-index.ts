@@ -212,6 +212,8 @@ export function createLoopbackIndex(deps: {
       const bytes = await deps.metadata.read(wheel, fetching).catch(cause => {
         throw cause instanceof MetadataMissing ? new WheelsUnread(index, { cause }) : cause;
       });
+      // They can be a thousand times as many as came, and are written to the disk.
+      countBytes(session, bytes.length);
       const headers = { 'content-type': 'text/plain', 'content-length': bytes.length };
       response.writeHead(200, headers).end(bytes);
       return;

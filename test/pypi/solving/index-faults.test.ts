@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { readdir } from 'node:fs/promises';
 import { test } from 'node:test';
+import { createLoopbackIndex } from '../../../src/pypi/index.ts';
 import { eventually } from '../../world/eventually.ts';
 import { wheelOf } from '../wheels/made-wheel.ts';
 import { listing, startIndex } from './scripted-index.ts';
@@ -240,6 +241,23 @@ async function addressesIn(page: string): Promise<string[]> {
   const { files } = (await (await fetch(page)).json()) as { files: { url: string }[] };
   return files.map(({ url }) => new URL(url, page).href);
 }
+
+test('metadata count for the limit of a solve, however few bytes of the index they are', async t => {
+  const index = await startIndex(t, listing({ lib }));
+  const { access, pages, key } = await solverFor(t, [indexAt(index.url, publicIndex)]);
+  const huge = { length: 2 ** 31 } as Buffer;
+  const loopback = createLoopbackIndex({
+    ...{ access, pages, key },
+    metadata: { read: async () => huge },
+  });
+  t.after(loopback.close);
+  const session = { indexes: [publicIndex], installed: new Map(), log() {}, signal: t.signal };
+  using opened = await loopback.open(session);
+  const [url = ''] = await addressesIn(`${opened.url}lib/`);
+  const failed = assert.rejects(opened.failed, /required more than 1024 MiB of the index/);
+  assert.equal((await fetch(`${url}.metadata`)).status, 404);
+  await failed;
+});
 
 test('only files that a page has listed for this solver are fetched', async t => {
   const index = await startIndex(t, listing({ lib, tool }));

@@ -125,6 +125,7 @@ export async function solverFor(
     access,
     pages,
     thread,
+    key,
     loopback: index,
     openWith,
   };
