@@ -67,18 +67,19 @@ export function createWheelMetadataSource(deps: {
   const readBeside = async (file: PublishedFile, fetching: Fetching) => {
     const url = new URL(file.url);
     url.pathname += '.metadata';
+    const what = `the metadata of ${file.fileName}`;
+    const whole = { maxBytes, what, url: url.href, signal: fetching.signal };
+    let bytes: Buffer;
     try {
-      const response = await open(url.href, {}, fetching);
-      const what = `the metadata of ${file.fileName}`;
-      const { signal } = fetching;
-      const bytes = await readBody(response, { maxBytes, what, url: url.href, signal });
-      fetching.onBytes(bytes.length);
-      return isMetadata(bytes, file) ? fieldsOf(bytes) : undefined;
+      bytes = await readUpTo(await open(url.href, {}, fetching), whole);
     } catch (error) {
+      if (error instanceof MetadataMissing) return undefined;
       const status = error instanceof IndexFault ? error.responseStatus : undefined;
       if ([401, 403, 404, 410].includes(status ?? 0)) return undefined;
       throw error;
     }
+    fetching.onBytes(bytes.length);
+    return isMetadata(bytes, file) ? fieldsOf(bytes) : undefined;
   };
 
   /** Returns some bytes of a wheel, and how many it has. */
@@ -101,11 +102,8 @@ export function createWheelMetadataSource(deps: {
     }
     const what = `a part of ${fileName}`;
     const { signal } = fetching;
-    const part = await readBody(response, { maxBytes: bytes, what, url, signal }).catch(error => {
-      // Some servers send all of it.
-      const isLonger = error instanceof Fault && !(error instanceof IndexFault);
-      throw isLonger ? new MetadataMissing('', { cause: error }) : error;
-    });
+    // Some servers send all of it.
+    const part = await readUpTo(response, { maxBytes: bytes, what, url, signal });
     fetching.onBytes(part.length);
     return { part, total: Number(total) };
   };
@@ -145,6 +143,16 @@ export function createWheelMetadataSource(deps: {
       return bytes;
     },
   };
+}
+
+/** Returns the whole body. Throws {@link MetadataMissing} for one with more bytes. */
+async function readUpTo(...[response, whole]: Parameters<typeof readBody>): Promise<Buffer> {
+  try {
+    return await readBody(response, whole);
+  } catch (cause) {
+    const isLonger = cause instanceof Fault && !(cause instanceof IndexFault);
+    throw isLonger ? new MetadataMissing('', { cause }) : cause;
+  }
 }
 
 function sha256Of(bytes: Uint8Array): Buffer {
@@ -194,7 +202,7 @@ async function entryBefore(
 ): Promise<Entry> {
   const { start, bytes } = list;
   let from = Math.max(start, tailStart);
-  let found = entryIn(tail.subarray(from - tailStart, start + bytes - tailStart));
+  let found = entryIn(tail.subarray(from - tailStart, Math.max(0, start + bytes - tailStart)));
   while (found === undefined && from > start) {
     // An entry can begin in one part and end in the next.
     const end = Math.min(start + bytes, from + longestEntry);

@@ -248,11 +248,14 @@ test('what is kept and sent to a solver has a megabyte at most, and no descripti
     { fileName: 'below-1-py3-none-any.whl', bytes: bytesOf(text(900_000)) },
     { fileName: 'above-1-py3-none-any.whl', bytes: bytesOf(text(1_100_000)) },
     { ...tool, beside: `${about('tool')}\n${'A description. '.repeat(1000)}` },
+    { ...lib, beside: `${about('lib')}\n${'A description. '.repeat(100_000)}` },
   ]);
   const { read } = await readerFor(t, answer);
   assert.equal((await read('below-1-py3-none-any.whl')).length, text(900_000).length);
   await assert.rejects(read('above-1-py3-none-any.whl'), MetadataMissing);
   assert.equal(await read(tool.fileName, { metadata: 'beside' }), about('tool'));
+  const inside = `${about('lib')}Requires-Dist: tool\n`;
+  assert.equal(await read(lib.fileName, { metadata: 'beside' }), inside);
 });
 
 test('a server that sends no parts is left to the solver, and one that breaks off is down', async t => {
