@@ -5,6 +5,7 @@ import { runTask } from '../../conda/threads/one-task.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
 import { SingleFlight } from '../../foundation/single-flight.ts';
+import { IndexFault } from '../indexes/index-access.ts';
 import { MetadataMissing, type WheelMetadataSource } from '../indexes/wheel-metadata-source.ts';
 import type { AddressedWheel, BuiltWheel, WheelFile } from '../wheel-file.ts';
 import { checkMetadata, readMetadata } from './wheel-metadata.ts';
@@ -99,7 +100,9 @@ async function readInParts(
     checkMetadata(readMetadata(text), wheel);
     return text;
   } catch (error) {
-    if (error instanceof MetadataMissing || error instanceof ArchiveProblem) return undefined;
+    const isOfWheel = error instanceof MetadataMissing || error instanceof ArchiveProblem;
+    // A host can refuse parts alone. What fetches all of it says what is wrong otherwise.
+    if (isOfWheel || error instanceof IndexFault) return undefined;
     throw error;
   }
 }

@@ -103,6 +103,11 @@ test('a wheel with a digest is read in parts, and one that is none of its name i
   assert.match((await read({ ...lib, sha256: nextDigest })).metadata, /other>=2/);
   served = next;
   assert.match((await read({ ...lib, sha256: nextDigest })).metadata, /Requires-Dist: next\n$/);
+  const { answer } = server;
+  server.answer = ({ headers }, response) =>
+    void (headers.range ? response.writeHead(403).end() : response.end(bytes));
+  assert.equal((await read({ ...lib, sha256 })).size, bytes.length);
+  server.answer = answer;
   served = wheelOf({ name: 'other' }).bytes;
   const digest = createHash('sha256').update(served).digest('hex');
   await assert.rejects(read({ ...lib, sha256: digest }), /the file at .*other/);
