@@ -208,7 +208,7 @@ export function createLoopbackIndex(deps: {
     const { file: wheel, index } = published;
     if (isMetadata) {
       const onBytes = (count: number) => countBytes(session, count);
-      const fetching = { signal, caller: session.caller, isKept: true, onBytes };
+      const fetching = { signal, caller: session.caller, onBytes };
       const bytes = await deps.metadata.read(wheel, fetching).catch(cause => {
         throw cause instanceof MetadataMissing ? new WheelsUnread(index, { cause }) : cause;
       });

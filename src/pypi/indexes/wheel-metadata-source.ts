@@ -21,8 +21,6 @@ interface Fetching {
   readonly signal: AbortSignal;
   /** Who reads. A host that sends slowly holds up the reads of this caller alone. */
   readonly caller: string;
-  /** False where the digest of a wheel is what a caller says: other content can be at its address until it has that digest. */
-  readonly isKept: boolean;
   /** Receives how many bytes come from the index; may throw. */
   readonly onBytes: (count: number) => void;
 }
@@ -40,8 +38,8 @@ const maxBytes = 1024 * 1024;
 const maxListBytes = 12 * 1024 * 1024;
 /** Each has a few megabytes at most. */
 const readsOfCaller = 8;
-/** Of two solvers at once, and of as many wheels at addresses as are read at once. */
-const readsAtOnce = 20;
+/** Of two solvers at once. */
+const readsAtOnce = 16;
 /** The end of a wheel, in which most have their whole list of members. */
 const tailBytes = 48 * 1024;
 /** Of a longer list, which is read from its end: that is where metadata are. */
@@ -122,23 +120,17 @@ export function createWheelMetadataSource(deps: {
     return fieldsAt(await entryBefore(total - tail.length, tail, { list, part }), list.start, part);
   };
 
-  const readNow = async (file: PublishedFile, fetching: Fetching): Promise<Buffer> => {
-    const beside = file.metadata === 'inside' ? undefined : await readBeside(file, fetching);
-    return beside ?? (await readInside(file, fetching));
-  };
-
   return {
     async read(file, fetching) {
       const { url, metadata, digest } = file;
-      const { caller, signal, isKept } = fetching;
-      using _turn = await turns.take({ key: caller, signal });
-      if (!isKept) return await readNow(file, fetching);
+      using _turn = await turns.take({ key: fetching.caller, signal: fetching.signal });
       // With the settings, as pages are.
       const settings = deps.access.settingsOf(url) ?? null;
       const path = deps.kept.pathOf(JSON.stringify(['metadata', settings, url, metadata, digest]));
       const kept = await readChecked(path);
       if (kept !== undefined) return kept;
-      const bytes = await readNow(file, fetching);
+      const beside = metadata === 'inside' ? undefined : await readBeside(file, fetching);
+      const bytes = beside ?? (await readInside(file, fetching));
       await deps.kept.write(path, [sha256Of(bytes), bytes]);
       return bytes;
     },

@@ -1,21 +1,16 @@
 import type { FetchArchive } from '../../conda/index.ts';
-import { ArchiveProblem } from '../../conda/installing/index.ts';
 import { inRoom, threadNeeds } from '../../conda/layers/gzip/index.ts';
 import { runTask } from '../../conda/threads/one-task.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
 import { SingleFlight } from '../../foundation/single-flight.ts';
-import { IndexFault } from '../indexes/index-access.ts';
-import { MetadataMissing, type WheelMetadataSource } from '../indexes/wheel-metadata-source.ts';
-import type { AddressedWheel, BuiltWheel, WheelFile } from '../wheel-file.ts';
-import { checkMetadata, readMetadata } from './wheel-metadata.ts';
+import type { AddressedWheel, BuiltWheel } from '../wheel-file.ts';
 
 /** Reads wheels that requests name by their addresses: a solver must know what they require. */
 export interface AddressedWheels {
   /**
-   * Returns a wheel with its metadata, and with the digest that it has now where none is stated. One with a stated digest, which is
-   * verified when it is installed, is read in parts; any other is fetched. Callers share one fetch. Throws a `Fault` for a file that
-   * cannot be fetched, or is not the wheel that its name says.
+   * Fetches a wheel, and returns it with its metadata, and with the digest that it has now where none is stated. Callers share one fetch.
+   * Throws a `Fault` for a file that cannot be fetched, has another digest, or is not the wheel that its name says.
    */
   read(wheel: AddressedWheel, caller: WheelCaller): Promise<BuiltWheel>;
 }
@@ -40,14 +35,8 @@ const mostAtOnce = 4;
 const mostAnonymous = 2;
 const mostWaiting = 500;
 
-/** More than that of any package; what is read on a thread has the same limit. */
-const maxMetadataBytes = 1024 * 1024;
-
-export function createAddressedWheels(deps: {
-  /** Fetches a wheel, and verifies its digest where one is stated. */
-  readonly fetchWheel: FetchArchive;
-  readonly metadata: WheelMetadataSource;
-}): AddressedWheels {
+/** @param fetchWheel fetches a wheel, and verifies its digest where one is stated */
+export function createAddressedWheels(fetchWheel: FetchArchive): AddressedWheels {
   const turns = new Semaphore({
     limit: mostAtOnce,
     perKey: 2,
@@ -63,13 +52,7 @@ export function createAddressedWheels(deps: {
   ): Promise<BuiltWheel> => {
     const { host } = new URL(wheel.url);
     using _turn = await turns.take({ key: host, signal, isLow });
-    const { sha256: stated } = wheel;
-    if (stated !== undefined) {
-      const known = { ...wheel, sha256: stated };
-      const found = await readInParts(deps.metadata, known, signal);
-      if (found !== undefined) return { ...known, metadata: found };
-    }
-    await using archive = await deps.fetchWheel(wheel, signal);
+    await using archive = await fetchWheel(wheel, signal);
     const { path, size, sha256 } = archive;
     const metadata = await inRoom(threadNeeds.layer, () => readOnThread({ path, wheel }, signal));
     return { ...wheel, size, sha256, metadata };
@@ -82,29 +65,6 @@ export function createAddressedWheels(deps: {
       return reads.run(stop => read(wheel, { signal: stop, isAnonymous }), { key, signal });
     },
   };
-}
-
-/** Returns the metadata of a wheel; undefined where parts of it do not show them, or show those of another one. */
-async function readInParts(
-  source: WheelMetadataSource,
-  wheel: WheelFile,
-  signal: AbortSignal,
-): Promise<string | undefined> {
-  const { url, fileName, size, sha256: digest } = wheel;
-  const file = { url, fileName, size, digest, metadata: 'inside' } as const;
-  try {
-    const fetching = { signal, caller: 'addresses', isKept: false, onBytes() {} };
-    const bytes = await source.read(file, fetching);
-    if (bytes.length > maxMetadataBytes) return undefined;
-    const text = bytes.toString('utf8');
-    checkMetadata(readMetadata(text), wheel);
-    return text;
-  } catch (error) {
-    const isOfWheel = error instanceof MetadataMissing || error instanceof ArchiveProblem;
-    // A host can refuse parts alone. What fetches all of it says what is wrong otherwise.
-    if (isOfWheel || error instanceof IndexFault) return undefined;
-    throw error;
-  }
 }
 
 async function readOnThread(order: WheelToRead, signal: AbortSignal): Promise<string> {

@@ -140,7 +140,7 @@ export function createConda(
     projectSearch: python.search,
     uv: python.uv,
     commits: createCommitFinder(repositories),
-    addressed: createAddressedWheels({ fetchWheel, metadata: python.metadata }),
+    addressed: createAddressedWheels(fetchWheel),
     repositories: createRepositoryReader(repositories, pathOf('pypi/solving')),
     async close() {
       await solver.close();
@@ -201,7 +201,6 @@ function createPython(
   return {
     access,
     solver,
-    metadata,
     search: createProjectSearch({ pages, thread, isOffered: uv.isThere }),
     uv,
     async close() {

@@ -201,7 +201,7 @@ async function readerFor(
     const url = `https://files.test/files/${fileName}`;
     const inside = { url, fileName, size: undefined, digest: '', metadata: 'inside' } as const;
     const file = { ...inside, ...about };
-    return String(await source.read(file, { signal, caller, isKept: true, onBytes() {} }));
+    return String(await source.read(file, { signal, caller, onBytes() {} }));
   };
   return { index, read };
 }

@@ -7,8 +7,6 @@ import { createArchiveFetch } from '../../../src/conda/index.ts';
 import {
   createAddressedWheels,
   createIndexAccess,
-  createKeptFiles,
-  createWheelMetadataSource,
   hostsOfIndexes,
 } from '../../../src/pypi/index.ts';
 import { openContentDirectory } from '../../../src/storage/content/content-directory.ts';
@@ -40,14 +38,7 @@ async function worldOf(t: TestContext) {
     await Promise.all([transport.close(), guarded.close()]);
     await directory.remove();
   });
-  const kept = createKeptFiles({
-    directory: directory.join('kept'),
-    space: { take() {} },
-    key: Buffer.alloc(32),
-    maxBytes: 1e9,
-  });
-  const metadata = createWheelMetadataSource({ access: channels, kept });
-  const { read } = createAddressedWheels({ fetchWheel, metadata });
+  const { read } = createAddressedWheels(fetchWheel);
   const nothingLeft = () =>
     eventually('no file is left', async () => (await readdir(directory.join('tmp'))).length === 0);
   return {
@@ -79,39 +70,6 @@ test('a wheel is read with what it requires and the digest that it has, once for
     );
   }
   assert.equal(server.requests.length, 1);
-  await nothingLeft();
-});
-
-test('a wheel with a digest is read in parts, and one that is none of its name in whole', async t => {
-  const { server, read, nothingLeft } = await worldOf(t);
-  const ranges: (string | undefined)[] = [];
-  let served = bytes;
-  server.answer = ({ headers }, response) => {
-    ranges.push(headers.range);
-    const [, first = '', last = ''] = /^bytes=(\d+)-(\d+)$/.exec(headers.range ?? '') ?? [];
-    if (first === '') return void response.end(served);
-    const part = served.subarray(Number(first), Number(last) + 1);
-    const range = `bytes ${first}-${Number(first) + part.length - 1}/${served.length}`;
-    response.writeHead(206, { 'content-range': range }).end(part);
-  };
-  const { metadata } = await read({ ...lib, sha256 });
-  assert.match(metadata, /\nRequires-Dist: other>=2\n$/);
-  assert.ok(ranges.length > 0 && !ranges.includes(undefined));
-  // Before it had that digest, its address had another file.
-  const next = wheelOf({ name: 'lib', metadata: 'Requires-Dist: next\n' }).bytes;
-  const nextDigest = createHash('sha256').update(next).digest('hex');
-  assert.match((await read({ ...lib, sha256: nextDigest })).metadata, /other>=2/);
-  served = next;
-  assert.match((await read({ ...lib, sha256: nextDigest })).metadata, /Requires-Dist: next\n$/);
-  const { answer } = server;
-  server.answer = ({ headers }, response) =>
-    void (headers.range ? response.writeHead(403).end() : response.end(bytes));
-  assert.equal((await read({ ...lib, sha256 })).size, bytes.length);
-  server.answer = answer;
-  served = wheelOf({ name: 'other' }).bytes;
-  const digest = createHash('sha256').update(served).digest('hex');
-  await assert.rejects(read({ ...lib, sha256: digest }), /the file at .*other/);
-  assert.ok(ranges.includes(undefined));
   await nothingLeft();
 });
 
