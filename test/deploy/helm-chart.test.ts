@@ -198,6 +198,22 @@ suite('the Helm chart', () => {
     }
   });
 
+  test('replicas leave a node that is lost, and spread over the nodes with each update', async () => {
+    const specOf = async (values: object) => serverOf(await rendered(values)).spec;
+    const lost = (seconds: number) =>
+      ['unreachable', 'not-ready'].map(state => ({
+        ...{ key: `node.kubernetes.io/${state}`, operator: 'Exists', effect: 'NoExecute' },
+        tolerationSeconds: seconds,
+      }));
+    const { tolerations, topologySpreadConstraints } = await specOf(several);
+    assert.deepEqual(tolerations, lost(30));
+    assert.deepEqual(topologySpreadConstraints?.[0]?.matchLabelKeys, ['pod-template-hash']);
+    const more = await specOf({ ...whole, nodeLossSeconds: 90 });
+    assert.deepEqual(more.tolerations, [...lost(90), ...whole.tolerations]);
+    // Its volume stays with it.
+    assert.equal((await specOf(one)).tolerations, undefined);
+  });
+
   test('replicas stay in the service without their database, and a server alone with a full disk', async () => {
     for (const [values, purpose] of [
       [one, 'pulls'],

@@ -41,6 +41,8 @@ interface PodSpec {
   readonly serviceAccountName?: string;
   readonly enableServiceLinks: boolean;
   readonly hostUsers?: boolean;
+  readonly tolerations?: readonly object[];
+  readonly topologySpreadConstraints?: readonly { readonly matchLabelKeys?: readonly string[] }[];
   readonly securityContext: Readonly<Record<string, unknown>>;
   readonly volumes: readonly Readonly<Record<string, unknown>>[];
   readonly initContainers?: readonly (PodContainer & { readonly command: readonly string[] })[];

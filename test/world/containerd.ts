@@ -25,6 +25,8 @@ export interface Containerd extends AsyncDisposable {
    * @returns both outputs of the container in `stdout`, the messages of ctr in `stderr`
    */
   run(reference: string, command?: readonly string[]): Promise<Result>;
+  /** Starts it again in its root, after `root.powerOn()`. */
+  start(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -38,9 +40,12 @@ export async function startContainerd(options: ContainerdOptions): Promise<Conta
   const ctr = (args: readonly string[], execOptions?: ExecOptions) =>
     root.exec(['ctr', ...args], execOptions);
   let containers = 0;
-  try {
+  const start = async () => {
     const daemon = root.spawn(['containerd']);
     await waitUntil(daemon, async () => (await ctr(['version'])).code === 0);
+  };
+  try {
+    await start();
   } catch (error) {
     await root.close();
     throw error;
@@ -68,6 +73,7 @@ export async function startContainerd(options: ContainerdOptions): Promise<Conta
       const { stdout } = await root.exec(['cat', log]);
       return { code, stdout, stderr };
     },
+    start,
     stop: root.close,
     [Symbol.asyncDispose]: root.close,
   };

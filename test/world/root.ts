@@ -1,6 +1,6 @@
 import type { ChildProcess } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { chmod, copyFile, mkdir, writeFile } from 'node:fs/promises';
+import { chmod, copyFile, mkdir, rm, writeFile } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
 import { claimControlGroup } from './control-group.ts';
 import { type Daemon, firstChild, startDaemon, waitForLine, watch } from './daemon.ts';
@@ -29,6 +29,12 @@ export interface Root extends AsyncDisposable {
   spawnOnNetwork(command: readonly string[], options?: ExecOptions): Daemon;
   exec(command: readonly string[], options?: ExecOptions): Promise<Result>;
   spawn(command: readonly string[], options?: ExecOptions): Daemon;
+  /** The number of its first process on the machine, which names its network to `ip`. */
+  firstProcess(): number;
+  /** Kills all its processes at once, and with them its mounts and its network. Its files stay, as on a disk. */
+  powerOff(): Promise<void>;
+  /** Enters it again, with the files that it had, except for those in /run. */
+  powerOn(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -95,46 +101,83 @@ export async function openRoot(
     await mkdir(dirname(place), { recursive: true });
     await writeFile(place, content);
   }
-  // The first process of the namespace reads its input to the end: it ends when this process does,
-  // and the kernel then kills every other process and drops every mount of the namespace.
-  const authenticator = startDaemon(
+  const end = async ({ authenticator }: Entered) => {
+    authenticator.process.stdin?.end();
+    await authenticator.ended;
+    await controlGroup.remove();
+  };
+  const enterOrEnd = async () => {
+    const entered = enterRoot(scratch.path, rootDirectory(suite), ownNetwork);
+    try {
+      await waitForLine(entered, /^entered$/);
+      const target = await firstChild(entered.process);
+      if (ownNetwork) {
+        await exec(['--target', String(target), '--net', 'ip', 'link', 'set', 'lo', 'up']);
+      }
+      return { authenticator: entered, target };
+    } catch (error) {
+      await end({ authenticator: entered, target: 0 });
+      throw error;
+    }
+  };
+  let entered: Entered;
+  try {
+    entered = await enterOrEnd();
+  } catch (error) {
+    await scratch.remove();
+    throw error;
+  }
+  const network = ownNetwork ? ['--net'] : [];
+  const enterNetwork = () => ['--target', String(entered.target), ...network];
+  const enter = () => [...enterNetwork(), '--mount', '--pid', '--root', '--wd'];
+  const close = async () => {
+    await end(entered);
+    await scratch.remove();
+  };
+  return {
+    suite,
+    directory: scratch.path,
+    controlGroup: controlGroup.name,
+    execOnNetwork: (command, options) => exec([...enterNetwork(), ...command], options),
+    spawnOnNetwork: (command, options = {}) =>
+      watch(start([...enterNetwork(), ...command], options)),
+    exec: (command, options) => exec([...enter(), ...command], options),
+    spawn: (command, options = {}) => watch(start([...enter(), ...command], options)),
+    firstProcess: () => entered.target,
+    async powerOff() {
+      process.kill(entered.target, 'SIGKILL');
+      await end(entered);
+    },
+    async powerOn() {
+      await rm(scratch.join('run'), { recursive: true });
+      await mkdir(scratch.join('run'));
+      entered = await enterOrEnd();
+    },
+    close,
+    [Symbol.asyncDispose]: close,
+  };
+}
+
+interface Entered {
+  readonly authenticator: Daemon;
+  /** The first process of the root. */
+  readonly target: number;
+}
+
+/**
+ * Starts the first process of a root's namespaces. It reads its input to the end: it ends when this process does, and the
+ * kernel then kills every other process and drops every mount of the namespace.
+ */
+function enterRoot(scratch: string, lower: string, ownNetwork: boolean): Daemon {
+  return startDaemon(
     'unshare',
     [
       ...['--mount', '--propagation', 'private', '--pid', '--fork', '--kill-child'],
       ...(ownNetwork ? ['--net'] : []),
-      ...['sh', '-c', enterScript, 'sh', scratch.path, rootDirectory(suite), ...plainDirectories],
+      ...['sh', '-c', enterScript, 'sh', scratch, lower, ...plainDirectories],
     ],
     { stdin: 'pipe' },
   );
-  const close = async () => {
-    authenticator.process.stdin?.end();
-    await authenticator.ended;
-    await controlGroup.remove();
-    await scratch.remove();
-  };
-  try {
-    await waitForLine(authenticator, /^entered$/);
-    const target = String(await firstChild(authenticator.process));
-    const network = ownNetwork ? ['--net'] : [];
-    const enter = ['--target', target, ...network, '--mount', '--pid', '--root', '--wd'];
-    const enterNetwork = ['--target', target, ...network];
-    if (ownNetwork) await exec([...enterNetwork, 'ip', 'link', 'set', 'lo', 'up']);
-    return {
-      suite,
-      directory: scratch.path,
-      controlGroup: controlGroup.name,
-      execOnNetwork: (command, options) => exec([...enterNetwork, ...command], options),
-      spawnOnNetwork: (command, options = {}) =>
-        watch(start([...enterNetwork, ...command], options)),
-      exec: (command, options) => exec([...enter, ...command], options),
-      spawn: (command, options = {}) => watch(start([...enter, ...command], options)),
-      close,
-      [Symbol.asyncDispose]: close,
-    };
-  } catch (error) {
-    await close();
-    throw error;
-  }
 }
 
 function start(args: readonly string[], options: ExecOptions): ChildProcess {

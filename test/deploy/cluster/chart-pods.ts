@@ -12,6 +12,7 @@ export interface Pod {
     readonly uid: string;
     readonly deletionTimestamp?: string;
   };
+  readonly spec: { readonly nodeName?: string };
   readonly status: {
     readonly phase: string;
     readonly podIP: string;
@@ -44,8 +45,8 @@ export interface ChartPods {
   address(): Promise<string>;
   /** Sends a signal to the process of a pod's server. */
   signal(pod: Pod, name: string): Promise<void>;
-  /** Sends an HTTP request to the service, as the administrator by default, and returns the response. */
-  request<T>(path: string, body?: object, as?: Account): Promise<T>;
+  /** Sends an HTTP request to the service or to one pod, as the administrator by default, and returns the response. */
+  request<T>(path: string, body?: object, as?: Account, to?: string): Promise<T>;
 }
 
 export const isReady = ({ status }: Pod): boolean =>
@@ -54,10 +55,16 @@ export const isReady = ({ status }: Pod): boolean =>
 export const restarts = ({ status }: Pod): number =>
   status.containerStatuses?.[0]?.restartCount ?? 0;
 
-/** Runs an image in a pod, and returns its output. */
-export async function runImage(cluster: Cluster, name: string, image: string): Promise<string> {
+/** Runs an image in a pod, on any node by default, and returns its output. */
+export async function runImage(
+  cluster: Cluster,
+  name: string,
+  image: string,
+  nodeName?: string,
+): Promise<string> {
   const of = ['-n', 'outside'];
-  await cluster.kubectl(...of, 'run', name, '--image', image, '--restart=Never');
+  const place = nodeName ? [`--overrides=${JSON.stringify({ spec: { nodeName } })}`] : [];
+  await cluster.kubectl(...of, 'run', name, '--image', image, '--restart=Never', ...place);
   const phase = '--for=jsonpath={.status.phase}=Succeeded';
   await cluster.kubectl(...of, 'wait', phase, `pod/${name}`, '--timeout=240s');
   return cluster.kubectl(...of, 'logs', name);
@@ -106,12 +113,12 @@ export function chartPods(cluster: Cluster, namespace: string, service: string):
       assert.ok(pid, id);
       assertSuccess(await root.exec(['sh', '-c', `kill -${name} ${pid}`]));
     },
-    async request<T>(path: string, body?: object, { username, password } = account) {
+    async request<T>(path: string, body?: object, { username, password } = account, to?: string) {
       const data = ['-H', 'Content-Type: application/json', '--data-binary', JSON.stringify(body)];
       const response = await curl(
-        ...['--resolve', `${siteHost}:80:${await address()}`, '-u', `${username}:${password}`],
+        ...['-H', `Host: ${siteHost}`, '-u', `${username}:${password}`],
         ...(body === undefined ? [] : data),
-        `http://${siteHost}${path}`,
+        `http://${to ?? (await address())}${path}`,
       );
       return JSON.parse(assertSuccess(response)) as T;
     },

@@ -6,7 +6,7 @@ import { assertSuccess } from '../../integration/served.ts';
 import { makeTempDir } from '../../world/temp-dir.ts';
 import { type Cluster, startCluster } from './cluster.ts';
 import { folder, nodeAddress, nodeName, siteHost } from './node-files.ts';
-import { makeSiteImages, siteImages } from './site-images.ts';
+import { makeSiteImages, type SiteImageFiles, siteImages } from './site-images.ts';
 
 export const namespace = 'sluice';
 /** The host of the site with one server. */
@@ -36,17 +36,15 @@ export async function blocksOf(heading: string, language: 'sh' | 'yaml'): Promis
 
 /** Starts a cluster with the images of a site, and prepares it. The chart is not installed. */
 export async function openClusterSite(
-  prepare: (cluster: Cluster) => Promise<void> = prepareSite,
+  prepare: (cluster: Cluster, images: SiteImageFiles) => Promise<void> = prepareSite,
+  names: Readonly<Record<string, string>> = siteNames,
 ): Promise<Cluster> {
   const { appVersion } = parse(await readFile('deploy/helm/Chart.yaml', 'utf8'));
   await using directory = await makeTempDir('cluster-images');
   const images = await makeSiteImages(directory.path, appVersion);
-  const cluster = await startCluster({
-    images,
-    names: siteNames,
-  });
+  const cluster = await startCluster({ images: Object.values(images), names });
   try {
-    await prepare(cluster);
+    await prepare(cluster, images);
     return cluster;
   } catch (error) {
     const said = cluster.logs();
@@ -232,6 +230,7 @@ function podOutside(name: string, port: number, container: object, volumes: obje
     kind: 'Pod',
     metadata: { name, namespace: 'outside' },
     spec: {
+      nodeName,
       hostNetwork: true,
       automountServiceAccountToken: false,
       containers: [{ name, imagePullPolicy: 'Never', readinessProbe, ...container }],

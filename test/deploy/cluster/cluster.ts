@@ -1,30 +1,28 @@
-/** A Kubernetes cluster with one node: all of it in a private root with its own network. */
-import { copyFile, link, mkdir, readdir, writeFile } from 'node:fs/promises';
+/** A Kubernetes cluster: each node in a private root with its own network, and the control plane beside the first one. */
+import { copyFile, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { assertSuccess } from '../../integration/served.ts';
-import { makeCertificates } from '../../world/certificates.ts';
-import { type Containerd, startContainerd } from '../../world/containerd.ts';
+import { makeCertificates, makeClientCertificate } from '../../world/certificates.ts';
+import type { Containerd } from '../../world/containerd.ts';
 import { type Daemon, waitForLine } from '../../world/daemon.ts';
 import { eventually } from '../../world/eventually.ts';
 import type { Result } from '../../world/program.ts';
 import type { Root } from '../../world/root.ts';
 import { requireCluster, requireCommand, requireHelm } from '../../world/tools.ts';
-import { apiServerNames, startControlPlane, startNode, users } from './control-plane.ts';
 import {
-  folder,
-  kubeconfig,
-  kubeconfigText,
-  kubeletConfiguration,
-  nodeAddress,
-  nodeFiles,
-  nodeName,
-  serviceNetwork,
-  token,
-} from './node-files.ts';
+  addAddresses,
+  type ClusterNode,
+  linkNode,
+  linkOrCopy,
+  openClusterNode,
+  startNodeAgain,
+} from './cluster-node.ts';
+import { apiServerNames, startControlPlane, users } from './control-plane.ts';
+import { firstNode, folder, kubeconfig, type NodePlace, nodeAddress, token } from './node-files.ts';
 
 export interface Cluster extends AsyncDisposable {
-  /** Of the node. Its clients use a namespace of containerd that kubelet does not see. */
+  /** Of the first node. Its clients use a namespace of containerd that kubelet does not see. */
   readonly containerd: Containerd;
   readonly root: Root;
   /** Runs kubectl and returns its output. Throws when it fails. */
@@ -35,8 +33,12 @@ export interface Cluster extends AsyncDisposable {
   apply(objects: readonly object[]): Promise<void>;
   /** Reads objects as kubectl does: `read('pods', '-n', 'sluice')`. */
   read<T>(...args: readonly string[]): Promise<T>;
-  /** Puts the images of a file, as `docker save` writes it, onto the node. */
+  /** Puts the images of a file, as `docker save` writes it, onto the first node. */
   load(file: string): Promise<void>;
+  /** Makes another node, which gets pods when it has joined. */
+  addNode(place: NodePlace): Promise<{ node: ClusterNode; join(): Promise<void> }>;
+  /** Starts a node again that has lost its power, and waits until it is ready. */
+  switchOn(node: ClusterNode): Promise<void>;
   /** The last output of each program, for a failure that nothing else explains. */
   logs(): string;
 }
@@ -57,15 +59,15 @@ export function comesTrue(what: string, holds: () => Promise<boolean>): Promise<
 export interface ClusterOptions {
   /** Files with the images of its pods. */
   readonly images: readonly string[];
-  /** Names that stand for a service: `{ 'containers.test': 'sluice.sluice.svc.cluster.local' }`. */
+  /** Names that stand for a service or an address: `{ 'containers.test': 'sluice.sluice.svc.cluster.local' }`. */
   readonly names: Readonly<Record<string, string>>;
 }
 
-/** Starts the cluster, and waits until its node is ready. */
+/** Starts the cluster, and waits until its first node is ready. */
 export async function startCluster({ images, names }: ClusterOptions): Promise<Cluster> {
-  const programs = requireCluster();
-  const containerd = await startContainerd({ suite: 'forky', ownNetwork: true, files: nodeFiles });
-  const { root } = containerd;
+  const first = await openClusterNode(firstNode);
+  const { root, containerd, load } = first;
+  const nodes = [first];
   let nameServer: Daemon | undefined;
   let daemons: Readonly<Record<string, Daemon>> = {};
   const environment = {
@@ -81,34 +83,33 @@ export async function startCluster({ images, names }: ClusterOptions): Promise<C
   const kubectl = async (...args: readonly string[]) =>
     assertSuccess(await root.exec([`${folder}/kubectl`, ...args], { env: environment }));
   const logs = () =>
-    Object.entries(daemons)
+    [daemons, ...nodes.map(node => node.daemons())]
+      .flatMap(Object.entries<Daemon>)
       .map(([name, daemon]) => `== ${name}\n${daemon.output().slice(-8000)}`)
       .join('\n');
-  const load = async (file: string) => {
-    const name = `image-${Math.random().toString(36).slice(2)}.tar`;
-    await linkOrCopy(file, join(root.directory, 'tmp', name));
-    const imported = ['--namespace', 'k8s.io', 'images', 'import', '--local', `/tmp/${name}`];
-    assertSuccess(await containerd.ctr(imported));
-    await root.exec(['rm', `/tmp/${name}`]);
-  };
   const stop = async () => {
     await nameServer?.stop();
-    await containerd.stop();
+    // All of them, even if one fails.
+    const ended = await Promise.allSettled(nodes.map(node => node[Symbol.asyncDispose]()));
+    for (const one of ended) if (one.status === 'rejected') throw one.reason;
+  };
+  const isReady = '{.status.conditions[?(@.type=="Ready")].status}';
+  const joinNode = async (node: ClusterNode) => {
+    node.start();
+    const { name } = node.place;
+    await comesTrue(`the node ${name} is ready`, async () => {
+      const asked = ['get', 'node', name, '--ignore-not-found', '-o', `jsonpath=${isReady}`];
+      return (await kubectl(...asked)) === 'True';
+    });
   };
   try {
-    await placeFiles(root, programs);
-    await addAddresses(root);
-    assertSuccess(await root.exec(['sh', '-ec', prepareNode, 'sh', root.controlGroup]));
+    await placeFiles(root);
+    await addAddresses(first);
     for (const image of images) await load(image);
     nameServer = startNameServer(root, names);
     await waitForLine(nameServer, /listening/);
     daemons = { nameServer, ...(await startControlPlane(root)) };
-    daemons = { ...daemons, ...startNode(root) };
-    const isReady = '{.status.conditions[?(@.type=="Ready")].status}';
-    await comesTrue('the node is ready', async () => {
-      const asked = ['get', 'node', nodeName, '--ignore-not-found', '-o', `jsonpath=${isReady}`];
-      return (await kubectl(...asked)) === 'True';
-    });
+    await joinNode(first);
   } catch (error) {
     const said = logs();
     await stop();
@@ -116,6 +117,18 @@ export async function startCluster({ images, names }: ClusterOptions): Promise<C
   }
   return {
     ...{ containerd, root, kubectl, shell, load, logs },
+    async addNode(place) {
+      const node = await openClusterNode(place);
+      nodes.push(node);
+      await placeAuthority(root, node.root);
+      await linkNode(first, node);
+      return { node, join: () => joinNode(node) };
+    },
+    async switchOn(node) {
+      await startNodeAgain(node);
+      await linkNode(first, node);
+      await joinNode(node);
+    },
     async apply(objects) {
       const list = { apiVersion: 'v1', kind: 'List', items: objects };
       assertSuccess(await shell('kubectl apply -f -', JSON.stringify(list)));
@@ -125,27 +138,25 @@ export async function startCluster({ images, names }: ClusterOptions): Promise<C
   };
 }
 
-/** Programs, certificates and configurations in the root of the node. */
-async function placeFiles(root: Root, programs: string): Promise<void> {
+const controlPrograms = [
+  ...['etcd', 'kube-apiserver', 'kube-controller-manager', 'kube-scheduler', 'kubectl'],
+];
+
+/** The programs of the control plane and of operators, and the certificates, in the root of the first node. */
+async function placeFiles(root: Root): Promise<void> {
   const place = join(root.directory, folder);
-  await mkdir(place, { recursive: true });
-  for (const name of await readdir(programs)) {
-    await linkOrCopy(join(programs, name), join(place, name));
-  }
+  const programs = requireCluster();
+  for (const name of controlPrograms) await linkOrCopy(join(programs, name), join(place, name));
   await linkOrCopy(requireHelm().helm, join(place, 'helm'));
-  await makeCertificates(join(place, 'certificates'), apiServerNames);
-  await writeFile(join(place, 'kubeconfig'), kubeconfigText());
+  const certificates = await makeCertificates(join(place, 'certificates'), apiServerNames);
+  await makeClientCertificate(certificates);
   await writeFile(join(place, 'users'), users);
-  const configuration = kubeletConfiguration(root.controlGroup, nodeAddress);
-  await writeFile(join(place, 'kubelet.yaml'), configuration);
 }
 
-async function addAddresses(root: Root): Promise<void> {
-  const ip = async (...args: readonly string[]) =>
-    assertSuccess(await root.execOnNetwork([requireCommand('ip'), ...args]));
-  await ip('address', 'add', nodeAddress, 'dev', 'lo');
-  // kube-proxy replaces the addresses of services, for which there must be a way first.
-  await ip('route', 'add', serviceNetwork, 'dev', 'lo', 'src', nodeAddress);
+async function placeAuthority(from: Root, to: Root): Promise<void> {
+  const file = join(folder, 'certificates/authority.crt');
+  await mkdir(join(to.directory, folder, 'certificates'));
+  await copyFile(join(from.directory, file), join(to.directory, file));
 }
 
 function startNameServer(root: Root, names: Readonly<Record<string, string>>): Daemon {
@@ -156,38 +167,3 @@ function startNameServer(root: Root, names: Readonly<Record<string, string>>): D
     ...[nodeAddress, JSON.stringify({ authority, token }), JSON.stringify(names)],
   ]);
 }
-
-async function linkOrCopy(from: string, to: string): Promise<void> {
-  // Another file system has no links to this one.
-  await link(from, to).catch(() => copyFile(from, to));
-}
-
-// kubelet sets these for the whole machine unless they have its values: it sees files of their own instead.
-const tunables: Readonly<Record<string, number>> = {
-  'vm/overcommit_memory': 1,
-  'vm/panic_on_oom': 0,
-  'kernel/panic': 10,
-  'kernel/panic_on_oops': 1,
-  'kernel/keys/root_maxkeys': 1_000_000,
-  'kernel/keys/root_maxbytes': 25_000_000,
-};
-
-const prepareNode = `
-mkdir /run/tunables
-${Object.entries(tunables)
-  .map(([name, value], index) => {
-    const file = `/run/tunables/${index}`;
-    return `echo ${value} > ${file}\nmount --bind ${file} /proc/sys/${name}`;
-  })
-  .join('\n')}
-# Linux allows a /proc in a user namespace only where a whole one is mounted.
-mkdir /run/whole-proc && mount -t proc proc /run/whole-proc
-# kubelet requires the group in each hierarchy, and creates those of pods below it.
-for hierarchy in /sys/fs/cgroup /sys/fs/cgroup/*/; do
-  case $hierarchy in /sys/fs/cgroup) [ -e /sys/fs/cgroup/cgroup.procs ] || continue ;; esac
-  [ ! -e "$hierarchy/cgroup.procs" ] || mkdir -p "$hierarchy$1"
-done
-mkdir -p /tmp/kubelet
-# As kube-proxy does with nftables: another port of a service refuses connections. BuildKit tries HTTPS first.
-iptables -A FORWARD -d ${serviceNetwork} -p tcp -j REJECT --reject-with tcp-reset
-`;

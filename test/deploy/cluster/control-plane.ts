@@ -6,8 +6,6 @@ import {
   folder,
   kubeconfig,
   nodeAddress,
-  nodeName,
-  podNetwork,
   serviceNetwork,
   token,
 } from './node-files.ts';
@@ -40,6 +38,13 @@ export async function startControlPlane(root: Root): Promise<Readonly<Record<str
     '--service-account-issuer=https://kubernetes.default.svc',
     `--service-account-key-file=${certificate('server.crt')}`,
     `--service-account-signing-key-file=${certificate('server.key')}`,
+    // For servers that answer a part of its API, such as that of metrics.
+    `--requestheader-client-ca-file=${certificate('authority.crt')}`,
+    ...['--requestheader-username-headers=X-Remote-User', '--requestheader-allowed-names='],
+    ...['--requestheader-group-headers=X-Remote-Group', '--enable-aggregator-routing'],
+    '--requestheader-extra-headers-prefix=X-Remote-Extra-',
+    `--proxy-client-cert-file=${certificate('client.crt')}`,
+    `--proxy-client-key-file=${certificate('client.key')}`,
   );
   const asksReadiness = [
     `${folder}/kubectl`,
@@ -58,27 +63,4 @@ export async function startControlPlane(root: Root): Promise<Readonly<Record<str
   );
   const scheduler = start('kube-scheduler', '--kubeconfig', kubeconfig, '--leader-elect=false');
   return { etcd, apiServer, controllers, scheduler };
-}
-
-/** Starts kubelet, and kube-proxy, which leads the addresses of services to pods. */
-export function startNode(root: Root): Readonly<Record<string, Daemon>> {
-  const start = (name: string, ...options: readonly string[]) =>
-    root.spawn([
-      `${folder}/${name}`,
-      `--kubeconfig=${kubeconfig}`,
-      `--hostname-override=${nodeName}`,
-      ...options,
-    ]);
-  const kubelet = start(
-    'kubelet',
-    ...[`--config=${folder}/kubelet.yaml`, `--node-ip=${nodeAddress}`, '--root-dir=/tmp/kubelet'],
-  );
-  const proxy = start(
-    'kube-proxy',
-    ...['--proxy-mode=iptables', `--cluster-cidr=${podNetwork}`],
-    // These are limits of the machine.
-    ...['--conntrack-max-per-core=0', '--conntrack-tcp-timeout-established=0'],
-    '--conntrack-tcp-timeout-close-wait=0',
-  );
-  return { kubelet, proxy };
 }

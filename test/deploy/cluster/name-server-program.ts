@@ -1,6 +1,6 @@
 /**
  * The name server of the cluster: `<service>.<namespace>.svc.cluster.local`, as Kubernetes specifies it, and names that
- * stand for a service. `node name-server-program.ts <address> <access> <names>`, both in JSON
+ * stand for a service or an address. `node name-server-program.ts <address> <access> <names>`, both in JSON
  */
 import { createSocket } from 'node:dgram';
 import { readFileSync } from 'node:fs';
@@ -51,6 +51,7 @@ interface Slices {
 /** The addresses of a name; undefined for one that does not exist. */
 async function addressesOf(name: string): Promise<readonly string[] | undefined> {
   const full = services[name] ?? name;
+  if (/^[\d.]+$/.test(full)) return [full];
   const [, service, namespace] = /^([^.]+)\.([^.]+)\.svc\.cluster\.local$/.exec(full) ?? [];
   if (!service) return undefined;
   const found = await read<Service>(`/api/v1/namespaces/${namespace}/services/${service}`);

@@ -1,10 +1,27 @@
-/** Files of the one node, and of the programs that talk to its API server. */
+/** Files of nodes, and of the programs that talk to the API server. */
 import { stringify } from 'yaml';
 
-/** Address of the node, which only its own network has. */
-export const nodeAddress = '10.99.0.1';
-export const nodeName = 'node';
-export const podNetwork = '10.244.0.0/24';
+export interface NodePlace {
+  readonly name: string;
+  /** Its address, which only the networks of the cluster have. */
+  readonly address: string;
+  /** The network of its pods. */
+  readonly pods: string;
+}
+
+/** The node beside the control plane. */
+export const firstNode: NodePlace = { name: 'node', address: '10.99.0.1', pods: '10.244.0.0/24' };
+/** A node whose machine has nothing else. */
+export const secondNode: NodePlace = {
+  name: 'second',
+  address: '10.99.0.2',
+  pods: '10.244.1.0/24',
+};
+/** Address of the API server, of the name server, and of what runs outside the cluster. */
+export const nodeAddress = firstNode.address;
+export const nodeName = firstNode.name;
+/** The networks of all pods. */
+export const podNetwork = '10.244.0.0/16';
 export const serviceNetwork = '10.96.0.0/16';
 /** Address of the service `kubernetes`, the first one of the network. */
 export const firstService = '10.96.0.1';
@@ -18,7 +35,7 @@ export const siteHost = 'containers.test';
 export const pauseImage = 'registry.test/pause:1';
 
 /** The files of containerd and of the network between pods, by absolute path. */
-export const nodeFiles: Readonly<Record<string, string>> = {
+export const nodeFiles = ({ pods }: NodePlace): Readonly<Record<string, string>> => ({
   '/etc/containerd/config.toml': `
 version = 3
 [plugins.'io.containerd.cri.v1.images']
@@ -51,13 +68,13 @@ version = 3
         ipam: {
           type: 'host-local',
           dataDir: '/run/cni-addresses',
-          ranges: [[{ subnet: podNetwork }]],
+          ranges: [[{ subnet: pods }]],
           routes: [{ dst: '0.0.0.0/0' }],
         },
       },
     ],
   }),
-};
+});
 
 /** The configuration of kubectl and of all programs of the cluster. */
 export function kubeconfigText(): string {
@@ -68,7 +85,7 @@ export function kubeconfigText(): string {
       {
         name: 'cluster',
         cluster: {
-          server: 'https://127.0.0.1:6443',
+          server: `https://${nodeAddress}:6443`,
           'certificate-authority': `${folder}/certificates/authority.crt`,
         },
       },

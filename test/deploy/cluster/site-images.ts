@@ -21,8 +21,13 @@ export const siteImages = {
   buildkit: 'registry.test/buildkit:rootless',
 } as const;
 
+const files = ['sluice', 'pause', 'postgres', 'store', 'busybox', 'buildkit'] as const;
+
+/** Paths of files with the images. */
+export type SiteImageFiles = Readonly<Record<(typeof files)[number], string>>;
+
 /** Makes files with the images in the directory, and returns their paths. */
-export async function makeSiteImages(into: string, version: string): Promise<string[]> {
+export async function makeSiteImages(into: string, version: string): Promise<SiteImageFiles> {
   await using registry = await startRegistry();
   await using buildkitd = await startBuildkitd();
   const { address } = buildkitd;
@@ -40,7 +45,7 @@ export async function makeSiteImages(into: string, version: string): Promise<str
     makeBusyboxImage(address, siteImages.busybox, file('busybox')),
     makeRootlessBuildkitImage(address, siteImages.buildkit, file('buildkit')),
   ]);
-  return ['sluice', 'pause', 'postgres', 'store', 'busybox', 'buildkit'].map(file);
+  return Object.fromEntries(files.map(name => [name, file(name)])) as SiteImageFiles;
 }
 
 /** Makes the image of the first container of each pod, which only waits. */
