@@ -23,6 +23,8 @@ const toolOf: Readonly<Record<string, readonly string[]>> = {
   requireTrivy: ['trivy'],
   requireTrivyDatabase: ['trivy-database'],
   requireCluster: ['cluster'],
+  requireTraefik: ['traefik'],
+  requireMetricsServer: ['metrics-server'],
 };
 
 const imports = /(?:^|\n)(?:import|export)\s(?!type\s)([^;'"]*?)from\s+'(\.[^']+)'/g;

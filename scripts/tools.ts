@@ -1,7 +1,7 @@
 /**
  * Installs the real programs that tests run: `node scripts/tools.ts [name...]`. A name is `host`, `busybox`,
  * `apptainer`, `conda`, `conda-readers`, `buildkit`, `node`, `object-store`, `grype`, `helm`, `uv`, `wheels`, `r`, `checker`,
- * `estargz`, `stargz`, `trivy`, `trivy-database`, `cluster` or a Debian suite. Without names it installs all that `npm test`
+ * `estargz`, `stargz`, `trivy`, `trivy-database`, `cluster`, `traefik`, `metrics-server` or a Debian suite. Without names it installs all that `npm test`
  * runs: only the bench runs `stargz`, and `npm run trivy` and `npm run cluster` the last ones, which take long to compile.
  * Skips installed programs. Requires Debian and root, and starts no service.
  */
@@ -31,12 +31,14 @@ import { compile, hasCompiled } from './tools/go-programs.ts';
 import { buildHelm, hasHelm } from './tools/helm.ts';
 import { installOnHost } from './tools/host.ts';
 import { lock } from './tools/lock.ts';
+import { buildMetricsServer, hasMetricsServer } from './tools/metrics-server.ts';
 import { findMirror, findProxy } from './tools/mirror.ts';
 import { buildNode, hasNode } from './tools/node.ts';
 import { buildObjectStore, hasObjectStore } from './tools/object-store.ts';
 import { buildR, hasR } from './tools/r.ts';
 import { buildRoot } from './tools/root.ts';
 import { buildGrype, buildTrivy, hasGrype, hasTrivy } from './tools/scanners.ts';
+import { buildTraefik, hasTraefik } from './tools/traefik.ts';
 import { fetchUv, hasUv } from './tools/uv.ts';
 import { fetchWheels, hasWheels } from './tools/wheels.ts';
 
@@ -79,6 +81,8 @@ const tools: Readonly<Record<string, Tool>> = {
   trivy: { has: hasTrivy, build: buildTrivy, isRare: true },
   'trivy-database': { ...compiled(trivyDatabase), isRare: true },
   cluster: { has: hasCluster, build: buildCluster, isRare: true },
+  traefik: { has: hasTraefik, build: buildTraefik, isRare: true },
+  'metrics-server': { has: hasMetricsServer, build: buildMetricsServer, isRare: true },
   'conda-readers': { has: hasCondaReaders, build: buildCondaReaders, usesHost: true },
   busybox: { has: hasBusybox, build: buildBusybox, isOfDebian: true },
   apptainer: { has: hasApptainer, build: buildApptainer, isOfDebian: true },

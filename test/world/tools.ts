@@ -87,6 +87,9 @@ export const buildkitSum = 'h1:fXgOe79JW5zJNDumRtwTemOklLX66otQokObUXuiGJo=';
 export const objectStoreVersion = '1.8.0';
 /** Helm, kubeconform, and the Kubernetes whose schema the chart is held against. */
 export const helmVersions = { helm: '4.3.1', kubeconform: '0.8.0', kubernetes: '1.37.2' } as const;
+/** Traefik and metrics-server, for the cluster. */
+export const traefikVersion = '3.7.13';
+export const metricsServerVersion = '0.9.0';
 // Raised when the way a root is made changes though its packages do not.
 const recipeVersion = 1;
 const installCommand = 'npm run tools';
@@ -310,6 +313,31 @@ export function requireCluster(): string {
     );
   }
   return clusterDirectory();
+}
+
+/** Where the ingress controller is. */
+export function traefikDirectory(): string {
+  return join(toolsDirectory(), `traefik-${traefikVersion}`);
+}
+
+/** Returns the path of the ingress controller. Throws an `Error` when it is not installed. */
+export function requireTraefik(): string {
+  if (!existsSync(traefikDirectory()))
+    throw missing('Traefik is missing', `${installCommand} -- traefik`);
+  return join(traefikDirectory(), 'traefik');
+}
+
+/** Where metrics-server is. */
+export function metricsServerDirectory(): string {
+  return join(toolsDirectory(), `metrics-server-${metricsServerVersion}`);
+}
+
+/** Returns the path of metrics-server. Throws an `Error` when it is not installed. */
+export function requireMetricsServer(): string {
+  const directory = metricsServerDirectory();
+  if (!existsSync(directory))
+    throw missing('metrics-server is missing', `${installCommand} -- metrics-server`);
+  return join(directory, 'metrics-server');
 }
 
 function postgresFolders(): string[] {

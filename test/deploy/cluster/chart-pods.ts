@@ -37,8 +37,8 @@ interface Slices {
 export interface ChartPods {
   /** Servers that nobody has deleted, by name. */
   list(): Promise<Pod[]>;
-  /** The one that leads; undefined while none does. */
-  leader(): Promise<Pod | undefined>;
+  /** The one that leads, on any node by default; undefined while none does. */
+  leader(node?: string): Promise<Pod | undefined>;
   /** Addresses of the pods that the service sends requests to. */
   receivers(): Promise<string[]>;
   /** Address of the service. */
@@ -87,8 +87,9 @@ export function chartPods(cluster: Cluster, namespace: string, service: string):
   return {
     list,
     address,
-    async leader() {
+    async leader(node) {
       for (const pod of await list()) {
+        if (node !== undefined && pod.spec.nodeName !== node) continue;
         const { code, stdout } = await curl('-m', '2', `http://${pod.status.podIP}:9090/metrics`);
         if (code === 0 && /^sluice_replica_leads 1$/m.test(stdout)) return pod;
       }

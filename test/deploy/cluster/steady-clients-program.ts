@@ -1,7 +1,7 @@
 /**
  * Clients that pull and change images until SIGTERM, and repeat what fails, as clients of registries do:
- * `node steady-clients-program.ts <url of the balancer> <host of the site> <username:password> <repository> <tag>`. Prints one line of JSON
- * at the end.
+ * `node steady-clients-program.ts <url of the balancer> <host of the site> <username:password> <repository> <tag> <pause in ms>`.
+ * Prints one line of JSON at the end.
  */
 import { type IncomingHttpHeaders, request } from 'node:http';
 import { request as secureRequest } from 'node:https';
@@ -32,9 +32,10 @@ export interface SteadyReport {
 // Longer than that of the ingress.
 const connectMs = 5000;
 const responseMs = 20_000;
-const pauseMs = 60;
 
-const [url = '', host = '', account = '', repository = '', tag = ''] = process.argv.slice(2);
+const [url = '', host = '', account = '', repository = '', tag = '', pause = ''] =
+  process.argv.slice(2);
+const pauseMs = Number(pause);
 const authorization = `Basic ${Buffer.from(account).toString('base64')}`;
 const manifestType = 'application/vnd.oci.image.manifest.v1+json';
 let hasEnded = false;
@@ -139,10 +140,18 @@ const change = async (round: number) => {
   return `/v2${targetImage.slice(host.length).replace(/:([^:]*)$/, '/manifests/$1')}`;
 };
 const [pulls, pushes, changes] = await Promise.all([run(pull, 4), run(push, 1), run(change, 1)]);
+/** Reads what was acknowledged; a read that fails may be repeated, but not one that finds nothing. */
+async function isLost(path: string): Promise<boolean> {
+  for (let attempt = 1; ; attempt += 1) {
+    const found = await send('GET', path, accept).catch(() => undefined);
+    if (found?.status === 200) return false;
+    if (found?.status === 404 || attempt === 10) return true;
+  }
+}
+
 const lost: string[] = [];
 for (const [path] of [...pushes.acknowledged, ...changes.acknowledged]) {
-  const { status } = await send('GET', path, accept);
-  if (status !== 200) lost.push(`${status} ${path}`);
+  if (await isLost(path)) lost.push(path);
 }
 const report: SteadyReport = { pulls, pushes, changes, lost };
 console.log(JSON.stringify(report));
