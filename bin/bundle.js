@@ -12,6 +12,14 @@ export function currentBundle() {
   return statesOfSources().every(isUnchanged) ? program.href : undefined;
 }
 
+/** Returns the address of the file that servers run, which has the whole bundle; undefined where only its parts can run. */
+export function serverBundle() {
+  // Node reads source maps of modules only.
+  if (process.sourceMapsEnabled) return undefined;
+  const program = new URL('server.cjs', bundle);
+  return statSync(program, { throwIfNoEntry: false }) && program.href;
+}
+
 /** Returns path, time and size of each source file. A package and an image have no sources. */
 function statesOfSources() {
   try {

@@ -10,6 +10,7 @@ const project = fileURLToPath(new URL('..', import.meta.url));
 /** The folder of the bundle, and the file in it that has the state of its sources. `bin/bundle.js` reads them. */
 export const bundleName = '.bundle';
 export const sourcesName = 'sources.json';
+const serverName = 'server.cjs';
 
 /** Packages with native parts or WebAssembly, which run beside the bundle. */
 export const unbundled = [
@@ -44,18 +45,36 @@ export async function makeBundle(folder = project): Promise<void> {
     metafile: true,
     logLevel: 'error',
   } as const;
+  const external = [...unbundled, 'pg-native', 'xmlbuilder2', 'libxmljs2'];
+  const plugins = [ownPlaces, modulesOfNode, latePackages];
   const program = await build({
     ...common,
     entryPoints: entryPoints(),
     splitting: true,
     format: 'esm',
-    external: [...unbundled, 'pg-native', 'xmlbuilder2', 'libxmljs2'],
-    plugins: [ownPlaces, modulesOfNode, latePackages],
+    external,
+    plugins,
     // Packages in CommonJS require modules of Node. Own modules have the usual name already.
     banner: {
       js: "import { createRequire as requireOf } from 'node:module';const require = requireOf(import.meta.url);",
     },
   });
+  // What `bin/one-file.js` runs. With line ends and spaces, its text would take 4 MB more memory.
+  const server = await build({
+    ...common,
+    entryPoints: { server: 'src/cli/program.ts' },
+    format: 'cjs',
+    minifyWhitespace: true,
+    lineLimit: 160,
+    sourcemap: false,
+    write: false,
+    define: { 'import.meta.url': 'bundleUrl', 'import.meta.dirname': 'bundleFolder' },
+    external,
+    plugins,
+  });
+  for (const { text } of server.outputFiles) {
+    await writeFile(join(draft, serverName), asciiOf(text));
+  }
   const packages = await build({
     ...common,
     entryPoints: [...late],
@@ -63,11 +82,26 @@ export async function makeBundle(folder = project): Promise<void> {
     outExtension: { '.js': '.cjs' },
     plugins: [usedOfUndici],
   });
-  const inputs = { ...packages.metafile.inputs, ...program.metafile.inputs };
+  const inputs = {
+    ...packages.metafile.inputs,
+    ...server.metafile.inputs,
+    ...program.metafile.inputs,
+  };
   await writeFile(join(draft, 'LICENSES.txt'), licensesOf(inputs));
   await writeFile(join(draft, sourcesName), JSON.stringify(statesOf(inputs)));
   await rm(bundle, { recursive: true, force: true });
   await rename(draft, bundle);
+}
+
+/**
+ * Returns the same program in ASCII: V8 keeps it with one byte for each character. esbuild leaves other characters in the
+ * templates of a function, which could read the text as it is written; those of the project do not.
+ */
+function asciiOf(program: string): string {
+  return program.replace(
+    /[\u0080-\uffff]/g,
+    unit => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
 }
 
 /** Returns the program and each file that is started by its path, by their names in the bundle. */

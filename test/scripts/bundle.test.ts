@@ -1,7 +1,7 @@
 /** The bundle that `npm ci` makes: how much a start of the server loads, and the size of the packages that stay beside it. */
 import assert from 'node:assert/strict';
 import { globSync, lstatSync, readFileSync, symlinkSync } from 'node:fs';
-import { cp, rm, writeFile } from 'node:fs/promises';
+import { cp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
@@ -41,7 +41,7 @@ suite('bundle', () => {
   after(() => directory?.remove());
 
   /** Returns a command that notes the addresses of the files that its main thread loads, and reads them. */
-  async function noting(args: readonly string[]) {
+  async function noting(args: readonly string[], options: readonly string[] = []) {
     const list = directory.join('loaded');
     const hook = directory.join('hook.mjs');
     await rm(list, { force: true });
@@ -57,13 +57,17 @@ suite('bundle', () => {
     );
     const program = directory.join('bin/sluice.js');
     return {
-      command: [process.execPath, '--import', pathToFileURL(hook).href, program, ...args],
+      command: [
+        ...[process.execPath, ...options, '--import', pathToFileURL(hook).href, program],
+        ...args,
+      ],
       loaded: () => readFileSync(list, 'utf8').trim().split('\n'),
     };
   }
 
   test('a start loads few files, and no package that only some servers need', async () => {
-    const { command, loaded } = await noting(['serve']);
+    // A server with source maps loads the parts; without, the same modules from one file.
+    const { command, loaded } = await noting(['serve'], ['--enable-source-maps']);
     const registry = '127.0.0.1:1';
     const config = { registries: { [registry]: { plainHttp: true } } };
     await using sluice = await startSluice({ command, config });
@@ -92,6 +96,34 @@ suite('bundle', () => {
     assert.ok(loaded().some(url => url.endsWith('/undici.cjs')));
   });
 
+  test('a server runs one file, with the code that the last one compiled if it is complete', async () => {
+    const { command, loaded } = await noting(['serve']);
+    const compiled = directory.join('compiled');
+    const folder = () => globSync('*/server-*.code', { cwd: compiled });
+    const pageOf = async () => {
+      const env = { NODE_COMPILE_CACHE: compiled };
+      await using sluice = await startSluice({ command, env });
+      const response = await sluice.fetch('/', { headers: { accept: 'text/html' } });
+      return (await response.text()).replace(/nonce="[^"]*"/g, '');
+    };
+    const page = await pageOf();
+    assert.match(page, /^<!doctype html>/i);
+    assert.ok(!loaded().some(url => url.includes(`/${bundleName}/main`)));
+    const file = join(compiled, folder()[0] ?? '');
+    const code = await readFile(file);
+    const { ino } = await stat(file);
+    assert.equal(await pageOf(), page);
+    // The code is made only where none was used.
+    assert.equal((await stat(file)).ino, ino);
+    // V8 would run what damaged code says.
+    for (const damaged of [code.subarray(0, code.length / 2), flipped(code), Buffer.alloc(2)]) {
+      await writeFile(file, damaged);
+      assert.equal(await pageOf(), page);
+      assert.ok(!(await readFile(file)).equals(damaged));
+    }
+    assert.equal(folder().length, 1);
+  });
+
   test('every file of the bundle is valid JavaScript', async () => {
     const check = `
       import { globSync, readFileSync } from 'node:fs';
@@ -118,6 +150,14 @@ suite('bundle', () => {
     assert.equal(await ranSources(), true);
   });
 });
+
+/** Returns the bytes with one changed bit in the middle. */
+function flipped(bytes: Buffer): Buffer {
+  const copy = Buffer.from(bytes);
+  const at = bytes.length >> 1;
+  copy.writeUInt8(copy.readUInt8(at) ^ 1, at);
+  return copy;
+}
 
 test('what npm ci --omit=dev leaves is below 150 MB', () => {
   const { packages } = JSON.parse(readFileSync(join(project, 'package-lock.json'), 'utf8')) as {
