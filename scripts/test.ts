@@ -1,11 +1,11 @@
 /**
  * Runs the tests: `npm test` runs all of them, `npm test -- test/oci` those in a folder or file, `npm test -- digest` those with
- * the text in their path. `npm run test:fast` runs those that need no program but Node. First installs the tools that these tests need and that are missing, and makes
+ * the text in their path. `npm run test:fast` runs those that need no program but Node; most of these share a few processes. First installs the tools that these tests need and that are missing, and makes
  * the bundle that servers run. Ends with the files that took the most time.
  */
 import { spawnSync } from 'node:child_process';
-import { globSync, statSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
+import { globSync, readFileSync, statSync } from 'node:fs';
+import { readFile, writeFile } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { join, relative } from 'node:path';
 import { run } from 'node:test';
@@ -24,7 +24,6 @@ const { values, positionals } = parseArgs({ options, allowPositionals: true });
 const found = (positionals.length > 0 ? positionals : ['test']).flatMap(testFiles);
 const needsTools = (file: string) => neededTools([file]).length > 0;
 const [slow = [], fast = []] = [true, false].map(is => found.filter(one => needsTools(one) === is));
-// The short ones come last, so that no long one runs alone at the end.
 const files = values.fast ? fast : [...slow, ...fast];
 
 const folder = await makeTempDir('run');
@@ -61,8 +60,12 @@ for (const name of ['SIGINT', 'SIGTERM'] as const) {
     interrupted.abort();
   });
 }
+// Those that take the least time come last, so that no long one runs alone at the end.
+const [joined = [], single = []] = [true, false].map(is =>
+  fast.filter(one => isJoined(one) === is),
+);
 const tests = run({
-  files,
+  files: [...(values.fast ? [] : slow), ...single, ...(await joinedFiles(joined))],
   signal: interrupted.signal,
   // Tests wait for programs, disks and pauses: with four lanes, a sixth of two processors was idle.
   concurrency: Math.min(6, availableParallelism() + 3),
@@ -110,6 +113,35 @@ function testFiles(text: string): readonly string[] {
   if (chosen.length > 0) return chosen;
   console.error(`No test file is at '${text}' or has it in its path`);
   process.exit(2);
+}
+
+/**
+ * Returns true for a file whose tests may run in one process with those of other files: they change nothing that belongs to the whole
+ * process, and measure nothing of it.
+ */
+function isJoined(file: string): boolean {
+  const ofProcess =
+    /process\.(?!cwd|execPath|platform|arch|version)|globalThis|\bmock\b|memory|longest-block|registerHooks|setGlobal|child_process|worker_threads|world\/(?:daemon|program|sluice)/;
+  return !ofProcess.test(readFileSync(file, 'utf8'));
+}
+
+/** Returns files that run the tests of several others. A few files run alone, as each does when it is named. */
+async function joinedFiles(joined: readonly string[]): Promise<readonly string[]> {
+  const most = 24;
+  const count = Math.ceil(joined.length / most);
+  if (count < 2) return joined;
+  const module = JSON.stringify(join(import.meta.dirname, '../test/world/joined-files.ts'));
+  return Promise.all(
+    Array.from({ length: count }, async (_, at) => {
+      const part = joined.filter((_, index) => index % count === at);
+      const path = folder.join(`joined-${at + 1}.mjs`);
+      await writeFile(
+        path,
+        `import { joinFiles } from ${module};\njoinFiles(${JSON.stringify(part, undefined, 2)});\n`,
+      );
+      return path;
+    }),
+  );
 }
 
 /** Makes the bundle of the project if a source file has changed since it was made. */
