@@ -2,7 +2,15 @@
  * Runs the bundle for servers, which is one file, with code that an earlier start compiled. Node's compile cache has the functions that
  * run while a file is loaded; this one also those that are called later: a start takes a third less processor time.
  */
-import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { createRequire, getCompileCacheDir } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -10,6 +18,7 @@ import { constants, Script } from 'node:vm';
 import { crc32 } from 'node:zlib';
 
 const checkBytes = 4;
+const keptMs = 24 * 3_600_000;
 
 /** Returns what the file exports. Its code is kept when this process ends, if there was none. */
 export function loadOneFile(url) {
@@ -59,10 +68,20 @@ function keep(path, code) {
   check.writeUInt32LE(crc32(code));
   try {
     mkdirSync(dirname(path), { recursive: true });
-    writeFileSync(draft, Buffer.concat([check, code]));
+    writeFileSync(draft, Buffer.concat([check, code]), { mode: 0o600 });
     renameSync(draft, path);
+    removeOld(dirname(path));
   } catch {
     // In a read-only folder, each start compiles again.
     rmSync(draft, { force: true });
+  }
+}
+
+/** Removes the code of earlier bundles, and drafts of processes that were killed. What is still used is made again. */
+function removeOld(folder) {
+  for (const name of readdirSync(folder)) {
+    if (!/^server-.*\.code/.test(name)) continue;
+    const path = join(folder, name);
+    if (statSync(path).mtimeMs < Date.now() - keptMs) rmSync(path, { force: true });
   }
 }

@@ -1,8 +1,8 @@
 /** The bundle that `npm ci` makes: how much a start of the server loads, and the size of the packages that stay beside it. */
 import assert from 'node:assert/strict';
 import { globSync, lstatSync, readFileSync, symlinkSync } from 'node:fs';
-import { cp, readFile, rm, stat, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { cp, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import {
@@ -115,6 +115,9 @@ suite('bundle', () => {
     assert.equal(await pageOf(), page);
     // The code is made only where none was used.
     assert.equal((await stat(file)).ino, ino);
+    const old = join(dirname(file), 'server-0.code');
+    await writeFile(old, 'of an earlier bundle');
+    await utimes(old, 0, 0);
     // V8 would run what damaged code says.
     for (const damaged of [code.subarray(0, code.length / 2), flipped(code), Buffer.alloc(2)]) {
       await writeFile(file, damaged);
