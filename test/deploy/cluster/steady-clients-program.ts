@@ -25,7 +25,7 @@ export interface SteadyReport {
   readonly pulls: Seen;
   readonly pushes: Seen;
   readonly changes: Seen;
-  /** What was acknowledged, and is not there at the end. */
+  /** What was acknowledged and is not there at the end, each with the last response. */
   readonly lost: readonly string[];
 }
 
@@ -140,18 +140,29 @@ const change = async (round: number) => {
   return `/v2${targetImage.slice(host.length).replace(/:([^:]*)$/, '/manifests/$1')}`;
 };
 const [pulls, pushes, changes] = await Promise.all([run(pull, 4), run(push, 1), run(change, 1)]);
-/** Reads what was acknowledged; a read that fails may be repeated, but not one that finds nothing. */
-async function isLost(path: string): Promise<boolean> {
-  for (let attempt = 1; ; attempt += 1) {
-    const found = await send('GET', path, accept).catch(() => undefined);
-    if (found?.status === 200) return false;
-    if (found?.status === 404 || attempt === 10) return true;
+/**
+ * Returns why what was acknowledged cannot be read; undefined where it can. A read that fails is repeated, also one beyond the pulls that a
+ * user has in a minute, but not one that finds nothing.
+ */
+async function whyLost(path: string): Promise<string | undefined> {
+  let why = '';
+  for (let attempt = 1; attempt <= 20; attempt += 1) {
+    const found = await send('GET', path, accept).catch((error: Error) => error);
+    if (found instanceof Error) why = found.message;
+    else if (found.status === 200) return undefined;
+    else {
+      why = `${found.status} ${found.body.slice(0, 300)}`;
+      if (found.status === 404) break;
+    }
+    await sleep(1000);
   }
+  return why;
 }
 
 const lost: string[] = [];
-for (const [path] of [...pushes.acknowledged, ...changes.acknowledged]) {
-  if (await isLost(path)) lost.push(path);
+for (const [path, at] of [...pushes.acknowledged, ...changes.acknowledged]) {
+  const why = await whyLost(path);
+  if (why !== undefined) lost.push(`${path} at ${new Date(at).toISOString()}: ${why}`);
 }
 const report: SteadyReport = { pulls, pushes, changes, lost };
 console.log(JSON.stringify(report));
