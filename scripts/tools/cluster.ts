@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { clusterDirectory, helmVersions } from '../../test/world/tools.ts';
-import { go } from './go-programs.ts';
+import { downloadModule, go } from './go-programs.ts';
 import { makeFolder } from './make-folder.ts';
 
 const module = 'k8s.io/kubernetes';
@@ -44,8 +44,7 @@ export async function buildCluster(): Promise<void> {
  * folders of its repository, which are modules of their own at the proxy.
  */
 async function ownModule(folder: string, version: string): Promise<string> {
-  const found = await go(folder, 'mod', 'download', '-json', `${module}@v${version}`);
-  const { GoMod } = JSON.parse(found) as { GoMod: string };
+  const { GoMod } = await downloadModule(folder, `${module}@v${version}`);
   const text = await readFile(GoMod, 'utf8');
   // Such as `k8s.io/api => ./staging/src/k8s.io/api`, whose version is 0.37.2 in Kubernetes 1.37.2.
   const staged = [...text.matchAll(/^\t(\S+) => \.\/staging\//gm)].map(([, name = '']) => name);

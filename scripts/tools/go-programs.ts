@@ -33,6 +33,14 @@ export async function installProgram(
   await goWith(env, folder, 'install', ...smaller, program);
 }
 
+/** Returns where a module from the Go module proxy is, such as `example.org/module@v1.2.3`: its go.mod, its folder, and its archive. */
+export async function downloadModule(
+  folder: string,
+  module: string,
+): Promise<{ readonly GoMod: string; readonly Dir: string; readonly Zip: string }> {
+  return JSON.parse(await go(folder, 'mod', 'download', '-json', module));
+}
+
 export function hasCompiled(program: SourceProgram): boolean {
   return existsSync(compiledDirectory(program));
 }

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { copyFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { helmDirectory, helmVersions } from '../../test/world/tools.ts';
-import { go, installProgram } from './go-programs.ts';
+import { downloadModule, installProgram } from './go-programs.ts';
 import { makeFolder } from './make-folder.ts';
 
 export function hasHelm(): boolean {
@@ -21,9 +21,8 @@ export async function buildHelm(): Promise<void> {
     async folder => {
       await installProgram(folder, `github.com/yannh/kubeconform/cmd/kubeconform@v${kubeconform}`);
       await installProgram(folder, `helm.sh/helm/v4/cmd/helm@v${helm}`);
-      const download = ['mod', 'download', '-json'];
-      const found = await go(folder, ...download, `k8s.io/kubernetes@v${kubernetes}`);
-      const { Dir: source, Zip: zip } = JSON.parse(found) as { Dir: string; Zip: string };
+      const module = `k8s.io/kubernetes@v${kubernetes}`;
+      const { Dir: source, Zip: zip } = await downloadModule(folder, module);
       await copyFile(
         join(source, 'api/openapi-spec/swagger.json'),
         join(folder, 'kubernetes.json'),

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { cp, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { traefikDirectory, traefikVersion } from '../../test/world/tools.ts';
-import { go } from './go-programs.ts';
+import { downloadModule, go } from './go-programs.ts';
 import { makeFolder } from './make-folder.ts';
 
 const module = 'github.com/traefik/traefik/v3';
@@ -39,14 +39,12 @@ export async function buildTraefik(): Promise<void> {
 
 /** The go.mod of a module that requires Traefik, whose own one replaces modules, and folders that Traefik's module lacks. */
 async function ownModule(folder: string, work: string): Promise<string> {
-  const text = await readFile(
-    (await download(folder, `${module}@v${traefikVersion}`)).GoMod,
-    'utf8',
-  );
+  const { GoMod } = await downloadModule(folder, `${module}@v${traefikVersion}`);
+  const text = await readFile(GoMod, 'utf8');
   const [, goVersion = ''] = /^go (\S+)$/m.exec(text) ?? [];
   const [, router = ''] = /^\s(github\.com\/gorilla\/mux => .*)$/m.exec(text) ?? [];
   const [, version = ''] = /^\sgithub\.com\/go-acme\/lego\/v5 (\S+)$/m.exec(text) ?? [];
-  const { Dir: source } = await download(folder, `${certificates}@${version}`);
+  const { Dir: source } = await downloadModule(folder, `${certificates}@${version}`);
   await cp(source, join(work, 'lego'), { recursive: true });
   await writeFile(join(work, 'lego/providers/dns/zz_gen_dns_providers.go'), noProviders);
   for (const [name, path, source] of [
@@ -64,10 +62,6 @@ async function ownModule(folder: string, work: string): Promise<string> {
     `replace ${passwords} => ./passwords`,
     ...[`replace ${extensions} => ./ext`, ''],
   ].join('\n');
-}
-
-async function download(folder: string, what: string): Promise<{ GoMod: string; Dir: string }> {
-  return JSON.parse(await go(folder, 'mod', 'download', '-json', what));
 }
 
 const noProviders = `package dns

@@ -45,6 +45,11 @@ export class IndexFault extends Fault {
   }
 }
 
+/** Returns how sentences about the index of a page or file begin. */
+export function subjectOf(url: string): string {
+  return `The index of Python packages at ${new URL(url).host}`;
+}
+
 interface WholeBody {
   readonly maxBytes: number;
   /** What it is, for messages. */
@@ -63,8 +68,7 @@ export async function readBody(
   } catch (error) {
     if (error instanceof Fault || signal.aborted) throw error;
     const { host } = new URL(url);
-    const subject = `The index of Python packages at ${host}`;
-    const { message } = faultOfError(error, { registry: host }, { what }, subject);
+    const { message } = faultOfError(error, { registry: host }, { what }, subjectOf(url));
     throw new IndexFault(message, undefined, error);
   }
 }
@@ -148,7 +152,6 @@ function decoded(path: string): string {
 /** Returns the failure in words about an index instead of a channel. */
 function asIndexFault(error: unknown, url: string): unknown {
   if (!(error instanceof Fault)) return error;
-  const { host, pathname } = new URL(url);
   if (!(error instanceof ChannelFault)) return error.retold(inWordsOfIndexes(error.message));
   const { responseStatus } = error;
   if (responseStatus === undefined) {
@@ -161,7 +164,7 @@ function asIndexFault(error: unknown, url: string): unknown {
         ? ': check the name of the package'
         : ': try later';
   return new IndexFault(
-    `The index of Python packages at ${host} answered ${responseStatus} for ${pathname}${remedy}`,
+    `${subjectOf(url)} answered ${responseStatus} for ${new URL(url).pathname}${remedy}`,
     responseStatus,
     error,
   );

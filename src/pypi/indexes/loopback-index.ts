@@ -119,8 +119,9 @@ export function createLoopbackIndex(deps: {
 
   const publishedAt = ({ projects }: OpenSession, path: string) => {
     const found = publishedFile(path, key);
-    const index = found && projects.get(found.project);
-    return index === undefined ? undefined : { index, file: found?.file as PublishedFile };
+    if (found === undefined) return undefined;
+    const index = projects.get(found.project);
+    return index === undefined ? undefined : { index, file: found.file };
   };
 
   const fileAt = (session: OpenSession, path: string) => publishedAt(session, path)?.file;

@@ -2,7 +2,7 @@ import { open, readFile } from 'node:fs/promises';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { type Permit, Semaphore } from '../../foundation/semaphore.ts';
 import { SingleFlight } from '../../foundation/single-flight.ts';
-import { defaultIndex, type IndexAccess, IndexFault, readBody } from './index-access.ts';
+import { defaultIndex, type IndexAccess, IndexFault, readBody, subjectOf } from './index-access.ts';
 import { PageProblem } from './index-page.ts';
 import type { KeptFiles } from './kept-files.ts';
 import type { PageThread } from './page-thread.ts';
@@ -216,10 +216,6 @@ function asFault(error: unknown, url: string): Error {
   return error instanceof PageProblem
     ? new IndexFault(`${subjectOf(url)} ${error.message}`, undefined)
     : (error as Error);
-}
-
-function subjectOf(url: string): string {
-  return `The index of Python packages at ${new URL(url).host}`;
 }
 
 function isPassing(error: Error): boolean {
