@@ -6,6 +6,7 @@ import type { Buildkitd } from '../world/buildkitd.ts';
 import { eventually } from '../world/eventually.ts';
 import type { ObjectStore } from '../world/object-store.ts';
 import type { Postgres } from '../world/postgres.ts';
+import type { Standby } from '../world/postgres-standby.ts';
 import type { Replicas } from '../world/replicas.ts';
 import type { Sluice } from '../world/sluice.ts';
 import { query } from './leftovers.ts';
@@ -23,6 +24,8 @@ export interface Site {
   readonly postgres: Postgres;
   readonly store: ObjectStore;
   readonly builders: readonly Buildkitd[];
+  /** A read replica of the database, which answers lists. */
+  readonly standby: Standby;
   /** A supervisor starts them again. */
   readonly replicas: Replicas;
 }
@@ -83,6 +86,16 @@ const ofOthers = {
     await builder.kill();
     await sleep(random.int(1000));
     await builder.start();
+  },
+  async 'standby crashed'({ standby }, random) {
+    await standby.crash();
+    await sleep(random.int(1000));
+    await standby.start();
+  },
+  /** Until it crashes the next time. */
+  async 'standby late by a minute'({ standby }) {
+    await standby.crash();
+    await standby.start(['recovery_min_apply_delay=60s']);
   },
 } as const satisfies Readonly<Record<string, Death>>;
 

@@ -12,13 +12,24 @@ export type Promised =
 /** What must hold from now on. */
 export class Kept {
   readonly #promises: Promised[] = [];
+  /** When each of them was made, on the scale of `performance.now()`. */
+  readonly #times = new Map<Promised, number>();
 
   add(promised: Promised): void {
     this.#promises.push(promised);
+    this.#times.set(promised, performance.now());
   }
 
   get all(): readonly Promised[] {
     return this.#promises;
+  }
+
+  /** Returns the repositories with an image that was there at a time. */
+  repositoriesOf(time: number): readonly string[] {
+    const names = [...this.#times].flatMap(([one, at]) =>
+      one.kind === 'image' && at < time ? [one.repository] : [],
+    );
+    return [...new Set(names)];
   }
 
   /** Checks one of them. Throws {@link Wrong} when it does not hold. */

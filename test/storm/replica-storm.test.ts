@@ -1,5 +1,5 @@
 /**
- * Three replicas behind nginx, PostgreSQL, an object store and two builders, which die again and again while clients work:
+ * Three replicas behind nginx, PostgreSQL with a standby, an object store and two builders, which die again and again while clients work:
  * what was acknowledged is there and right, each build ran once to its end, and a sweep leaves nothing behind.
  * `STORM_ROUNDS` is the number of rounds, each with a death or two. `STORM_SEED` repeats their order.
  */
@@ -15,6 +15,7 @@ import { startBuildkitd } from '../world/buildkitd.ts';
 import { eventually } from '../world/eventually.ts';
 import { startObjectStore } from '../world/object-store.ts';
 import { startPostgres } from '../world/postgres.ts';
+import { startStandby } from '../world/postgres-standby.ts';
 import { startRegistry } from '../world/registry.ts';
 import { type Replicas, startReplicas } from '../world/replicas.ts';
 import { BuildWorks } from './build-works.ts';
@@ -37,7 +38,7 @@ import { countLog } from './server-log.ts';
 import type { Client, Storm, Work } from './storm.ts';
 import { StormHttp } from './storm-http.ts';
 import { Supervisor } from './supervisor.ts';
-import { keepImage, moveTag, readAllTags, readTag } from './tag-works.ts';
+import { keepImage, listAgeMs, moveTag, readAllTags, readList, readTag } from './tag-works.ts';
 import { Tally } from './tally.ts';
 
 const rounds = Number(process.env.STORM_ROUNDS ?? 3);
@@ -51,14 +52,16 @@ test(`what was acknowledged survives ${rounds} rounds of deaths, seed ${seed}`, 
   timeout: 60_000 * (5 + rounds),
 }, async context => {
   await using postgres = await startPostgres();
+  await using standby = await startStandby(await postgres.createDatabase());
   await using store = await startObjectStore();
   await using builder = await startBuildkitd();
   await using otherBuilder = await startBuildkitd();
   await using registry = await startRegistry();
   await pushCorpus(registry, ['cfg:full', 'busybox:oci']);
   await using replicas = await startReplicas({
-    ...{ postgres, store, count: 3, hasLinks: true },
+    ...{ postgres, standby, store, count: 3, hasLinks: true },
     config: {
+      readReplica: { maxAge: `${listAgeMs / 1000}s` },
       accounts,
       access: { builds: 'open' },
       buildkit: [builder.address, otherBuilder.address],
@@ -68,7 +71,7 @@ test(`what was acknowledged survives ${rounds} rounds of deaths, seed ${seed}`, 
       hosted: { uploadLife: '30s' },
     },
   });
-  const site = { postgres, store, builders: [builder, otherBuilder], replicas };
+  const site = { postgres, standby, store, builders: [builder, otherBuilder], replicas };
   const storm: Storm = {
     seed,
     http: new StormHttp(replicas.balancer.url, admin),
@@ -79,7 +82,7 @@ test(`what was acknowledged survives ${rounds} rounds of deaths, seed ${seed}`, 
   const containers = new ContainerWorks();
   const builds = new BuildWorks();
   const works: readonly Work[] = [
-    ...[moveTag, moveTag, moveTag, readTag, readTag, readTag, keepImage, keepImage],
+    ...[moveTag, moveTag, moveTag, readTag, readTag, readTag, keepImage, keepImage, readList],
     ...[containers.request, containers.read, containers.read, containers.revoke],
     ...[builds.build, builds.build, builds.check],
     function checkKept({ http }, { random }) {
@@ -121,7 +124,12 @@ test(`what was acknowledged survives ${rounds} rounds of deaths, seed ${seed}`, 
     context.diagnostic(`refused meanwhile: ${JSON.stringify([...tally.refusals])}`);
   }
 
+  // It may be late by a minute until now.
+  await standby.crash();
+  await standby.start();
+  await eventually('the standby answers lists', () => usesStandby(replicas));
   const reader: Client = { number: works.length, random };
+  await readList(storm, reader);
   await readAllTags(storm, reader);
   await containers.readAll(storm, reader);
   const { verdict, keys, operations, failures } = await checkHistory(history.operations);
@@ -160,6 +168,11 @@ test(`what was acknowledged survives ${rounds} rounds of deaths, seed ${seed}`, 
   await sweepSite(site);
   assert.deepEqual(await contentOf(site), [], 'content that nothing refers to is gone');
 });
+
+async function usesStandby({ servers }: Replicas): Promise<boolean> {
+  const metrics = servers.map(async server => (await server.fetch('/metrics')).text());
+  return (await Promise.all(metrics)).every(text => /^sluice_read_replica_used 1$/m.test(text));
+}
 
 async function stopAll({ servers }: Replicas): Promise<void> {
   for (const server of servers) await server.stop();

@@ -57,22 +57,22 @@ export class StormHttp {
   }
 
   /**
-   * Reads hosted repositories with a token, as clients of registries do: replicas answer these requests themselves. They hand on
+   * Reads and lists hosted repositories with a token, as clients of registries do: replicas answer these requests themselves. They hand on
    * those with a password.
    */
   async #loginFor(path: string, { method = 'GET' }: RequestInit): Promise<Record<string, string>> {
-    const [, repository = ''] = readPath.exec(path) ?? [];
-    if (method !== 'GET' || repository === '') return this.#headers;
-    const known = this.#tokens.get(repository);
+    const scope = scopeOf(path);
+    if (method !== 'GET' || scope === undefined) return this.#headers;
+    const known = this.#tokens.get(scope);
     if (known && known.until > performance.now()) return bearer(known.token);
-    const url = new URL(`/v2/token?scope=repository:${repository}:pull`, this.url);
+    const url = new URL(`/v2/token?scope=${scope}`, this.url);
     const response = await fetch(url, {
       headers: this.#headers,
       signal: AbortSignal.timeout(callMs),
     });
     if (response.status !== 200) return this.#headers;
     const { token } = (await response.json()) as { token: string };
-    this.#tokens.set(repository, { token, until: performance.now() + tokenMs });
+    this.#tokens.set(scope, { token, until: performance.now() + tokenMs });
     return bearer(token);
   }
 
@@ -105,4 +105,11 @@ export class StormHttp {
     const headers = { 'content-type': 'application/json' };
     return this.json(path, { method: 'POST', headers, body: JSON.stringify(body) });
   }
+}
+
+/** Returns the scope of the token that reads a path; undefined for others. */
+function scopeOf(path: string): string | undefined {
+  if (path.startsWith('/v2/_catalog')) return 'registry:catalog:*';
+  const [, repository] = readPath.exec(path) ?? [];
+  return repository === undefined ? undefined : `repository:${repository}:pull`;
 }

@@ -1,4 +1,4 @@
-/** Clients that push, delete and read the same tags. */
+/** Clients that push, delete and read the same tags, and list repositories. */
 import { digestOf } from '../../src/oci/digest.ts';
 import { manifestType } from '../hosted/push-client.ts';
 import { pushInChunks } from './chunked-push.ts';
@@ -7,6 +7,7 @@ import { inLanes } from './lanes.ts';
 import { pullKept, pullManifest } from './pull-image.ts';
 import type { Client, Storm, Work } from './storm.ts';
 import { Refused } from './storm-http.ts';
+import { Wrong } from './wrong.ts';
 
 const moved = 'team/moved';
 const kept = 'team/kept';
@@ -14,6 +15,9 @@ const tagsAtOnce = 2;
 // The checker takes long for a key with many writes of unknown outcome.
 const operationsOfTag = 120;
 const mostChunks = 4;
+/** How old lists may be (ms). */
+export const listAgeMs = 2000;
+const mostListed = 10_000;
 const absent = '';
 
 /** Pushes a new image to one of the tags, and sometimes deletes the tag. */
@@ -56,16 +60,29 @@ export const keepImage: Work = async (storm, client) => {
   const image = nextImage(storm, client);
   const digest = digestOf(image.manifest);
   const tag = `v${digest.slice(-12)}`;
-  await pushBlobs(storm, kept, image, client);
-  await putManifest(storm, `/v2/${kept}/manifests/${tag}`, image);
+  const repository = random.once(4) ? `${kept}-${digest.slice(-12)}` : kept;
+  await pushBlobs(storm, repository, image, client);
+  await putManifest(storm, `/v2/${repository}/manifests/${tag}`, image);
   tally.acknowledge('images pushed');
   if (!random.once(3)) {
-    storm.kept.add({ kind: 'image', repository: kept, tag, digest });
+    storm.kept.add({ kind: 'image', repository, tag, digest });
     return;
   }
-  await http.expect([202, 404], `/v2/${kept}/manifests/${digest}`, { method: 'DELETE' });
+  await http.expect([202, 404], `/v2/${repository}/manifests/${digest}`, { method: 'DELETE' });
   tally.acknowledge('images deleted');
-  storm.kept.add({ kind: 'deleted', path: `/v2/${kept}/manifests/${tag}` });
+  storm.kept.add({ kind: 'deleted', path: `/v2/${repository}/manifests/${tag}` });
+};
+
+/** Lists all repositories. A list may be as old as {@link listAgeMs}, and not older. */
+export const readList: Work = async storm => {
+  const { http, tally } = storm;
+  const oldest = performance.now() - listAgeMs;
+  const listed = await http.json<{ repositories: string[] }>(`/v2/_catalog?n=${mostListed}`);
+  const missing = storm.kept
+    .repositoriesOf(oldest)
+    .filter(name => name.startsWith(kept) && !listed.repositories.includes(name));
+  if (missing.length > 0) throw new Wrong(`${missing} is not listed ${listAgeMs} ms later`);
+  tally.count('lists read');
 };
 
 /** Reads all tags once, when nothing fails any more. */

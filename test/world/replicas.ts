@@ -5,6 +5,7 @@ import { freePort } from './free-port.ts';
 import { type Nginx, startNginx } from './nginx.ts';
 import type { ObjectStore } from './object-store.ts';
 import type { Postgres } from './postgres.ts';
+import type { Standby } from './postgres-standby.ts';
 import { type SilentProxy, startSilentProxy } from './silent-proxy.ts';
 import { type Sluice, startSluice } from './sluice.ts';
 import { makeTempDir } from './temp-dir.ts';
@@ -42,6 +43,8 @@ export interface ReplicasOptions {
   readonly store: ObjectStore;
   readonly count: number;
   readonly config: object;
+  /** Answers lists. */
+  readonly standby?: Standby;
   /** The servers reach each other through `links`. */
   readonly hasLinks?: boolean;
   /** Further variables of all servers. */
@@ -95,6 +98,9 @@ export async function startReplicas(options: ReplicasOptions): Promise<Replicas>
     ...store.env,
     SLUICE_DATA: dataOf(position),
     SLUICE_DATABASE: database,
+    ...(options.standby
+      ? { SLUICE_READ_REPLICA_DATABASE: options.standby.addressOf(database) }
+      : {}),
     SLUICE_CONTENT: `s3://${bucket}/site`,
     SLUICE_S3_ENDPOINT: store.url,
     SLUICE_S3_REGION: 'us-east-1',
