@@ -1,7 +1,7 @@
 /** Several servers of one site: any of them answers, one leads, and another one takes its place. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 import { readVersion } from '../../src/foundation/version.ts';
 import { digestOf } from '../../src/oci/digest.ts';
@@ -149,6 +149,15 @@ suite('three replicas', () => {
     });
     return { killed, others: replicas.servers.filter((_, at) => at !== killed) };
   };
+
+  test('a command beside one that has not led yet needs no directory of its data', async () => {
+    const folder = `${replicas.keys}-absent`;
+    const env = { ...replicas.environment(2), SLUICE_DATA: folder };
+    const { code, stdout, stderr } = await sluiceCommand(['audit', '--json'], env);
+    assert.equal(code, 0, stderr);
+    assert.ok(Array.isArray(JSON.parse(stdout).entries), stdout);
+    assert.ok(!existsSync(folder));
+  });
 
   test('another one takes the lead of one that is killed', async () => {
     const response = await request(server(2), 'before');

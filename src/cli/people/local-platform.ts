@@ -6,7 +6,7 @@ import { createBuiltInPlatform } from '../../platform/built-in/index.ts';
 import { keyDirectory } from '../../server/config/index.ts';
 import { type AuditKind, openSecretBox } from '../../storage/rows/index.ts';
 import { CommandError, type Values } from '../command/command.ts';
-import { commandLine, withLocalData } from '../data/local-data.ts';
+import { commandLine, withLocalRows } from '../data/local-data.ts';
 import type { AskPlatform } from './local-access.ts';
 
 /** Runs the work with the platform in the data directory. Throws {@link CommandError} with the platform's message. */
@@ -15,7 +15,7 @@ export function withLocalPlatform<T>(
   work: (ask: AskPlatform) => Promise<T>,
   { create }: { readonly create: boolean },
 ): Promise<T> {
-  return withLocalData(
+  return withLocalRows(
     values,
     async ({ config, rows }) => {
       const secrets = openSecretBox(keyDirectory(config));
