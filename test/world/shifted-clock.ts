@@ -1,4 +1,4 @@
-import { globSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, globSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import type { TempDir } from './temp-dir.ts';
 import { requireCommand } from './tools.ts';
 
@@ -21,6 +21,7 @@ export function shiftedClock(directory: TempDir): ShiftedClock {
     renameSync(`${file}.new`, file);
   };
   shift(0);
+  process.once('exit', removeShared);
   return {
     shift,
     env: {
@@ -30,4 +31,12 @@ export function shiftedClock(directory: TempDir): ShiftedClock {
       FAKETIME_DONT_FAKE_MONOTONIC: '1',
     },
   };
+}
+
+/** Removes what the library has shared for processes that have ended: it stays of those that were killed. */
+function removeShared(): void {
+  for (const path of globSync('/dev/shm/{faketime_shm,sem.faketime_sem}_*')) {
+    const pid = path.slice(path.lastIndexOf('_') + 1);
+    if (!existsSync(`/proc/${pid}`)) rmSync(path, { force: true });
+  }
 }
