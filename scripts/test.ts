@@ -13,7 +13,7 @@ import { spec } from 'node:test/reporters';
 import { parseArgs } from 'node:util';
 import { responseCheckVariable } from '../test/world/misfits.ts';
 import { runFolderVariable } from '../test/world/run-folder.ts';
-import { makeTempDir } from '../test/world/temp-dir.ts';
+import { diskFolder, diskVariable, makeTempDir, quickFolder } from '../test/world/temp-dir.ts';
 import { type FileTimes, timesVariable } from '../test/world/times.ts';
 import { makeBundle } from './bundle.ts';
 import { neededTools } from './needed-tools.ts';
@@ -26,6 +26,8 @@ const needsTools = (file: string) => neededTools([file]).length > 0;
 const [slow = [], fast = []] = [true, false].map(is => found.filter(one => needsTools(one) === is));
 const files = values.fast ? fast : [...slow, ...fast];
 
+process.env[diskVariable] = diskFolder();
+process.env.TMPDIR = await quickFolder();
 const folder = await makeTempDir('run');
 const record = folder.join('times');
 Object.assign(process.env, {

@@ -45,7 +45,8 @@ const printMetrics =
 /** Makes the images and starts the engine; the site is not started. */
 export async function openComposeSite(): Promise<ComposeSite> {
   const files = [...(await composeImages()), ...(await hubImages())];
-  const docker = await startDocker({ suite: 'forky', ownNetwork: true });
+  // The site sets an attribute of its files that only disks have.
+  const docker = await startDocker({ suite: 'forky', ownNetwork: true, onDisk: true });
   const { root } = docker;
   const directory = join(root.directory, folder, 'deploy/compose');
   try {

@@ -1,13 +1,12 @@
 import { globSync } from 'node:fs';
-import { readFile, statfs, writeFile } from 'node:fs/promises';
-import { freemem, tmpdir } from 'node:os';
+import { readFile, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Certificates } from './certificates.ts';
 import { claimControlGroup } from './control-group.ts';
 import { type Daemon, firstChild, startDaemon, waitForLine } from './daemon.ts';
 import { freePort } from './free-port.ts';
-import { makeTempDir } from './temp-dir.ts';
+import { diskFolder, makeTempDir, quickFolder } from './temp-dir.ts';
 import { buildkitDirectory, requireCommand } from './tools.ts';
 
 export interface BuildkitdOptions {
@@ -64,7 +63,8 @@ export async function startBuildkitd(options: BuildkitdOptions = {}): Promise<Bu
   const labels = isShared ? '' : '[worker.oci.labels]\n"sluice.wipe" = "prune"\n';
   const buildkitd = requireCommand(join(buildkitDirectory(), 'buildkitd'));
   requireCommand('runc');
-  const directory = await makeTempDir('buildkitd', await placeOf(options));
+  const folder = options.memoryBytes === undefined ? await quickFolder() : diskFolder();
+  const directory = await makeTempDir('buildkitd', folder);
   const controlGroup = await claimControlGroup(basename(directory.path));
   if (options.memoryBytes !== undefined) await controlGroup.limitMemory(options.memoryBytes);
   const configFile = directory.join('buildkitd.toml');
@@ -154,19 +154,6 @@ export async function startBuildkitd(options: BuildkitdOptions = {}): Promise<Bu
     await stop();
     throw error;
   }
-}
-
-const inMemory = '/dev/shm';
-const muchMemory = 8 * 1024 ** 3;
-
-/**
- * Returns the folder for the storage of a builder. A disk takes a fifth more processor time to write and remove its
- * thousands of files, and twice as long. Files in memory would count for the memory limit of a container.
- */
-async function placeOf({ memoryBytes }: BuildkitdOptions): Promise<string> {
-  if (memoryBytes !== undefined || freemem() < muchMemory) return tmpdir();
-  const state = await statfs(inMemory).catch(() => undefined);
-  return state && state.bavail * state.bsize > muchMemory ? inMemory : tmpdir();
 }
 
 /** The beginning of a command that runs the rest with a small file system as the directory. */

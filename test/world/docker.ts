@@ -18,6 +18,8 @@ export interface DockerOptions {
   readonly files?: Readonly<Record<string, string>>;
   /** Gives it its own network, in which its containers have networks as usual. */
   readonly ownNetwork?: boolean;
+  /** Puts its files on a disk. Default: into memory, where there is room. */
+  readonly onDisk?: boolean;
 }
 
 /** A running Docker engine and its command line. */

@@ -5,7 +5,7 @@ import { basename, dirname } from 'node:path';
 import { claimControlGroup } from './control-group.ts';
 import { type Daemon, firstChild, startDaemon, waitForLine, watch } from './daemon.ts';
 import { type ProgramOptions, type Result, runProgram, startProgram } from './program.ts';
-import { makeTempDir } from './temp-dir.ts';
+import { diskFolder, makeTempDir } from './temp-dir.ts';
 import { requireCommand, requireTools, rootDirectory, type Suite } from './tools.ts';
 
 export interface ExecOptions {
@@ -75,15 +75,17 @@ export interface RootOptions {
   readonly files?: Readonly<Record<string, string>> | undefined;
   /** Gives it its own network, which contains only the loopback at first. */
   readonly ownNetwork?: boolean | undefined;
+  /** Puts its files on a disk. Default: into memory, where there is room. */
+  readonly onDisk?: boolean | undefined;
 }
 
 /** Enters the private root of a suite. */
 export async function openRoot(
   suite: Suite,
-  { files = {}, ownNetwork = false }: RootOptions = {},
+  { files = {}, ownNetwork = false, onDisk = false }: RootOptions = {},
 ): Promise<Root> {
   requireTools([suite]);
-  const scratch = await makeTempDir(suite);
+  const scratch = await makeTempDir(suite, onDisk ? diskFolder() : undefined);
   const controlGroup = await claimControlGroup(basename(scratch.path));
   for (const name of ['work', 'root', 'upper/etc']) {
     await mkdir(scratch.join(name), { recursive: true });

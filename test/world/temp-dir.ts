@@ -1,7 +1,29 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdtemp, rm, statfs } from 'node:fs/promises';
+import { freemem, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { sweepAtEnd } from './sweeper.ts';
+
+/** The variable with the folder for temporary files on a disk, while `TMPDIR` names one in memory. */
+export const diskVariable = 'SLUICE_TEST_DISK';
+
+const inMemory = '/dev/shm';
+// A run of all tests holds up to 3 GiB at once.
+const muchMemory = 8 * 1024 ** 3;
+
+/** Returns the folder for temporary files on a disk. Files in memory would count for the memory limit of a control group. */
+export function diskFolder(): string {
+  return process.env[diskVariable] ?? tmpdir();
+}
+
+/**
+ * Returns the folder for temporary files whose disk does not matter: in memory where there is room, or else on a disk, which takes a
+ * tenth more processor time for all tests, and a fifth more for a builder.
+ */
+export async function quickFolder(): Promise<string> {
+  if (freemem() < muchMemory) return diskFolder();
+  const state = await statfs(inMemory).catch(() => undefined);
+  return state && state.bavail * state.bsize > muchMemory ? inMemory : diskFolder();
+}
 
 /**
  * A temporary directory; `remove` takes it away with all that is in it, and so does the end of this
