@@ -8,6 +8,7 @@ import { type Postgres, startPostgres } from '../test/world/postgres.ts';
 import { mainThreadMs } from '../test/world/processor-time.ts';
 import { startReplicas } from '../test/world/replicas.ts';
 import { startMeasuredSluice } from '../test/world/sluice.ts';
+import { replicaManifests } from './replica-manifests.ts';
 import type { Part, Row } from './report.ts';
 import { residentBytes, watchMemory } from './resident-memory.ts';
 
@@ -26,7 +27,9 @@ interface Crowd {
   readonly servers: readonly { readonly requests: number; readonly bytes: number }[];
 }
 
-/** (m) 10,000 clients pull one image of a bucket from 1, 2 and 4 replicas, with presigned redirects and without. */
+/**
+ * (m) 10,000 clients pull one image of a bucket from 1, 2 and 4 replicas, with presigned redirects and without; and what manifests cost.
+ */
 export async function replicaClients(): Promise<Part[]> {
   await using postgres = await startPostgres();
   await using store = await startObjectStore();
@@ -39,6 +42,7 @@ export async function replicaClients(): Promise<Part[]> {
       rows.push(row);
     }
   }
+  rows.push(...(await replicaManifests(postgres, store)));
   const size = inMebibytes(layerBytes.reduce((sum, bytes) => sum + bytes, 0));
   const title = `${clients} clients pull one image of ${size} from replicas, ${atOnce} at a time`;
   return [{ letter: 'm', title, rows }];

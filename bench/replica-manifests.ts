@@ -1,0 +1,156 @@
+import { Agent, request } from 'node:http';
+import { pushCorpus } from '../test/corpus/corpus.ts';
+import type { ObjectStore } from '../test/world/object-store.ts';
+import type { Postgres } from '../test/world/postgres.ts';
+import { mainThreadMs } from '../test/world/processor-time.ts';
+import { startRegistry } from '../test/world/registry.ts';
+import { startReplicas } from '../test/world/replicas.ts';
+import { type Sluice, startMeasuredSluice } from '../test/world/sluice.ts';
+import type { Row } from './report.ts';
+import { interleave, median } from './stats.ts';
+
+const names = 200;
+const requests = 4000;
+const atOnce = 20;
+const rounds = 5;
+const count = 4;
+// Of a manifest that a replica handed on to the leader, when all of them were handed on.
+const formerMs = 0.45;
+
+/**
+ * Manifests of served names from a site of replicas, beside a single server: time of main threads for each request. Each request
+ * comes from another client, so with a limit, each is a pull that the leader counts.
+ */
+export async function replicaManifests(postgres: Postgres, store: ObjectStore): Promise<Row[]> {
+  await using registry = await startRegistry();
+  const image = (await pushCorpus(registry, ['busybox:oci'])).get('busybox:oci')?.reference ?? '';
+  const rows: Row[] = [];
+  for (const limit of ['off', '250/hour']) {
+    const config = {
+      accounts: { bench: 'secret' },
+      buildkit: 'off',
+      limits: { pulls: { anonymous: limit }, requests: { anonymous: 'off' } },
+      registries: { [registry.host]: { plainHttp: true } },
+    };
+    await using single = await startMeasuredSluice({
+      config,
+      env: { SLUICE_TRUSTED_PROXIES: '1' },
+    });
+    await using site = await startReplicas({
+      ...{ postgres, store, count, config },
+      startServer: startMeasuredSluice,
+    });
+    const { servers } = site;
+    const lead = await site.leader();
+    const followers = servers.filter((_, at) => at !== lead);
+    const [leader, follower] = [servers[lead], followers[0]];
+    if (!leader || !follower) throw new Error('no replica leads');
+    const ofSingle = await requestNames(single, image);
+    const ofSite = await requestNames(leader, image);
+    for (const server of servers) await pullAll(server, ofSite);
+
+    const leaderMs: number[] = [];
+    const costs = await interleave(
+      {
+        single: async () => (await measured([single], () => pullAll(single, ofSingle)))[0] ?? 0,
+        follower: async () => {
+          const [own = 0, ofLeader = 0] = await measured([follower, leader], () =>
+            pullAll(follower, ofSite),
+          );
+          leaderMs.push(ofLeader);
+          return own;
+        },
+        async site() {
+          const each = await measured(servers, () =>
+            Promise.all(servers.map(server => pullAll(server, ofSite))),
+          );
+          return each.reduce((sum, one) => sum + one, 0) / count;
+        },
+      },
+      rounds,
+    );
+    // The first round is a warm-up.
+    const ofLeader = median(leaderMs.slice(1));
+    const medians = Object.entries(costs).map(
+      ([name, ms]) => `${name} ${median(ms).toFixed(3)} ms`,
+    );
+    const [one, other] = [median(costs.single), median(costs.follower)];
+    const what = `manifests, pulls.anonymous ${limit}`;
+    rows.push(
+      {
+        what: `${what}: a replica beside a single server`,
+        figure: (other / one).toFixed(2),
+        aim: 'at most 1.2',
+        medians: medians.join(', '),
+      },
+      {
+        what: `${what}: the leader, for a manifest of another replica`,
+        figure: `${ofLeader.toFixed(3)} ms`,
+        aim: `at most ${(formerMs / 10).toFixed(3)} ms, a tenth of what one cost that was handed on`,
+        medians: `${formerMs} ms before`,
+      },
+      {
+        what: `${what}: what ${count} replicas carry beside one server`,
+        figure: ((count * one) / median(costs.site)).toFixed(1),
+        aim: 'at least 3.3',
+        medians: `${median(costs.site).toFixed(3)} ms of all main threads`,
+      },
+    );
+  }
+  return rows;
+}
+
+async function requestNames(server: Sluice, containerImage: string): Promise<string[]> {
+  const images: string[] = [];
+  while (images.length < names) {
+    const containerConfig = { env: [`NUMBER=${images.length}`] };
+    images.push((await server.request({ containerImage, containerConfig })).targetImage);
+  }
+  return images;
+}
+
+/** Returns the time of the main thread of each server for one request, in ms. */
+async function measured(
+  servers: readonly Sluice[],
+  work: () => Promise<unknown>,
+): Promise<number[]> {
+  const read = () => servers.map(({ process }) => mainThreadMs(process.pid));
+  const before = read();
+  await work();
+  return read().map((ms, at) => (ms - (before[at] ?? 0)) / requests);
+}
+
+let clients = 0;
+
+/** Pulls manifests from one server, each for another client. */
+async function pullAll(server: Sluice, images: readonly string[]): Promise<void> {
+  const agent = new Agent({ keepAlive: true, maxSockets: atOnce });
+  let begun = 0;
+  const pull = async (): Promise<void> => {
+    while (begun < requests) {
+      const image = images[begun % images.length] ?? '';
+      begun += 1;
+      clients += 1;
+      const client = [clients >> 16, clients >> 8, clients].map(part => part & 255).join('.');
+      const url = server.at(image, `manifests/${image.split(':').at(-1)}`);
+      const status = await statusOf(
+        url,
+        { accept: '*/*', 'x-forwarded-for': `10.${client}` },
+        agent,
+      );
+      if (status !== 200) throw new Error(`${url}: ${status}`);
+    }
+  };
+  await Promise.all(Array.from({ length: atOnce }, pull));
+  agent.destroy();
+}
+
+function statusOf(url: string, headers: Record<string, string>, agent: Agent): Promise<number> {
+  return new Promise((resolve, reject) => {
+    request(url, { agent, headers }, response => {
+      response.resume().once('end', () => resolve(response.statusCode ?? 0));
+    })
+      .once('error', reject)
+      .end();
+  });
+}
