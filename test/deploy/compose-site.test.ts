@@ -92,6 +92,15 @@ suite('deploy/compose', () => {
     return assertSuccess(await site.docker.run(targetImage));
   };
 
+  /** Checks that all files of the object store, in a volume or a directory, have the mark of `setup`. */
+  const assertWrittenAtOnce = async (place: string): Promise<void> => {
+    const command = ['--entrypoint', 'lsattr', '--volume', `${place}:/store`, 'sluice'];
+    const { stdout } = await site.docker.docker(['run', '--rm', ...command, '-R', '/store']);
+    const files = stdout.split('\n').filter(line => /^[-a-zA-Z]+ \//.test(line));
+    assert.ok(files.length > 5, stdout);
+    for (const file of files) assert.match(file, /^[^ ]*S/);
+  };
+
   const leader = async (): Promise<string> => {
     for (const replica of replicas) if (await site.leads(replica)) return replica;
     throw new Error('no replica leads');
@@ -119,11 +128,7 @@ suite('deploy/compose', () => {
   });
 
   test('the files of the object store are written to the disk at once', async () => {
-    const command = ['--entrypoint', 'lsattr', '--volume', 'sluice-site_store:/store', 'sluice'];
-    const { stdout } = await site.docker.docker(['run', '--rm', ...command, '-R', '/store']);
-    const files = stdout.split('\n').filter(line => /^[-a-zA-Z]+ \//.test(line));
-    assert.ok(files.length > 5, stdout);
-    for (const file of files) assert.match(file, /^[^ ]*S/);
+    await assertWrittenAtOnce('sluice-site_store');
   });
 
   test('both workers build, and what they build is pulled', async () => {
@@ -240,7 +245,12 @@ suite('deploy/compose', () => {
     const [backUp = '', restore = ''] = await commandsOf('Back up');
     assertSuccess(await site.shell(backUp));
     assertSuccess(await site.compose('down', '--volumes'));
+    const files = '/srv/sluice-store/files';
+    assertSuccess(
+      await site.shell(`mkdir -p ${files}; echo SLUICE_STORE_DIRECTORY=${files} >> .env`),
+    );
     assertSuccess(await site.shell(restore));
+    await assertWrittenAtOnce(files);
     const verified = await site.inside('replica-1', 'node', 'bin/sluice.js', 'verify');
     assert.match(assertSuccess(verified), / 0 damaged, 0 missing/);
     const listed = await site.inside(

@@ -47,16 +47,25 @@ async function makeEmpty(folder: string): Promise<void> {
 /**
  * Starts PostgreSQL on a free port of 127.0.0.1, with its data in a temporary directory.
  *
+ * @param options.parent where that directory is
  * @param options.durable waits for the disk, as in production. Tests are faster without: a crash of the process loses nothing.
  */
-export async function startPostgres({ durable = false } = {}): Promise<Postgres> {
-  const directory = await makeTempDir('postgres');
+export async function startPostgres({
+  durable = false,
+  parent,
+}: {
+  readonly durable?: boolean;
+  readonly parent?: string;
+} = {}): Promise<Postgres> {
+  const directory = await makeTempDir('postgres', parent);
   const port = String(await freePort());
   const data = directory.join('data');
   if (isRoot) await chown(directory.path, nobody, nobody);
   const empty = join(await sharedFolder('postgres', makeEmpty), 'data');
   const copied = await runProgram(['cp', '-a', empty, data], { env: process.env });
   assert.equal(copied.code, 0, copied.stderr);
+  // As after `initdb`.
+  if (durable) await runProgram(['sync', '--file-system', data], { env: process.env });
   const launch = () =>
     launchPostgres(directory.path, port, [`fsync=${durable ? 'on' : 'off'}`, 'max_connections=40']);
   let daemon = await launch();

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdir, rm } from 'node:fs/promises';
+import { chmod, mkdir, rm } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import { makeTempDir } from './temp-dir.ts';
 import { requireCommand } from './tools.ts';
@@ -8,9 +8,14 @@ const run = promisify(execFile);
 
 const outerBytes = '4G';
 const innerBytes = '512M';
+const makeOptions = {
+  ext4: ['-E', 'lazy_itable_init=0'],
+  // Sectors as large as those of the disk below.
+  xfs: ['-s', 'size=4096'],
+};
 
 /**
- * A disk whose power can be cut at any moment: `path` is a directory on an ext4 file system in a file that the kernel
+ * A disk whose power can be cut at any moment: `path` is a directory on a file system in a file that the kernel
  * writes to without a cache. A copy of that file is the disk of a machine without power. Requires root.
  */
 export interface PowerDisk extends AsyncDisposable {
@@ -24,8 +29,18 @@ export interface DiskCopy {
   open(): Promise<{ readonly path: string } & AsyncDisposable>;
 }
 
-export async function makePowerDisk(): Promise<PowerDisk> {
+/** A file system, and the options of its mount. */
+export interface PowerFileSystem {
+  readonly type: 'ext4' | 'xfs';
+  readonly options?: string;
+}
+
+export async function makePowerDisk(
+  { type, options = 'defaults' }: PowerFileSystem = { type: 'ext4' },
+): Promise<PowerDisk> {
   const directory = await makeTempDir('power');
+  // PostgreSQL runs as another user.
+  await chmod(directory.path, 0o711);
   const folder = async (name: string) => {
     const path = directory.join(name);
     await mkdir(path);
@@ -39,9 +54,9 @@ export async function makePowerDisk(): Promise<PowerDisk> {
   const disks = [await mount(outer, copies)];
   const inner = `${copies}/disk.img`;
   await run('truncate', ['-s', innerBytes, inner]);
-  await run(requireCommand('mkfs.ext4'), ['-q', '-E', 'lazy_itable_init=0', inner]);
+  await run(requireCommand(`mkfs.${type}`), ['-q', ...makeOptions[type], inner]);
   const path = await folder('disk');
-  disks.unshift(await mount(inner, path));
+  disks.unshift(await mount(inner, path, options));
 
   let count = 0;
   return {
@@ -53,7 +68,8 @@ export async function makePowerDisk(): Promise<PowerDisk> {
         async open() {
           const opened = directory.join(`opened-${image.replace(/\D+/g, '')}`);
           await mkdir(opened);
-          const mounted = await mount(image, opened);
+          // XFS refuses to mount a file system and its copy at once.
+          const mounted = await mount(image, opened, type === 'xfs' ? 'nouuid' : 'defaults');
           return {
             path: opened,
             async [Symbol.asyncDispose]() {
@@ -72,12 +88,12 @@ export async function makePowerDisk(): Promise<PowerDisk> {
 }
 
 /** Mounts the file system in a file, with every write going to the file at once. */
-async function mount(file: string, path: string): Promise<AsyncDisposable> {
+async function mount(file: string, path: string, options = 'defaults'): Promise<AsyncDisposable> {
   const losetup = requireCommand('losetup');
   const { stdout } = await run(losetup, ['--find', '--show', '--direct-io=on', file]);
   const device = stdout.trim();
   try {
-    await run('mount', [device, path]);
+    await run('mount', ['-o', options, device, path]);
   } finally {
     // It is removed with the mount, however this process ends.
     await run(losetup, ['--detach', device]);
