@@ -32,6 +32,7 @@ const machinePath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 
 /** Blocks that do not run here, by their first words on a page, and what runs them or why nothing does. */
 const elsewhere: Readonly<Record<string, readonly (readonly [begin: string, where: string])[]>> = {
+  'README.md': [['# npm:', '.ci/run; test/integration/compose.test.ts; npm run cluster']],
   'docs/backup.md': [
     ['systemctl stop', 'test/integration/migrate-site.test.ts and move-content.test.ts migrate'],
     ['pg_dump', 'programs of others'],
@@ -40,20 +41,68 @@ const elsewhere: Readonly<Record<string, readonly (readonly [begin: string, wher
     ['docker compose', 'test/integration/builder-compose.test.ts'],
     ['npx sluice user add', 'as in docs/users.md'],
   ],
-  'docs/compose.md': [['', 'test/integration/compose.test.ts']],
-  'docs/conda.md': [['sluice build --requirements', 'test/integration/python-packages.test.ts']],
-  'docs/definition-files.md': [['', 'test/sif builds, pushes and verifies']],
+  'docs/compose.md': [
+    ['cd deploy/compose', 'test/deploy/compose-site.test.ts, with settings of its own'],
+    ['SLUICE_URL=', 'settings'],
+    ['fallocate', 'a file system of the machine: test/power/object-store-cuts.test.ts mounts ext4'],
+    ['docker compose down', 'the volume of a site that has one: compose-site.test.ts has none'],
+    ['docker compose build setup', 'test/integration/compose.test.ts builds the image'],
+    ['for replica in', 'test/deploy/compose-site.test.ts reads it'],
+    ['docker compose run --rm backup', 'test/deploy/compose-site.test.ts reads it'],
+    ['docker compose up --detach --wait postgres', 'test/deploy/compose-site.test.ts reads it'],
+  ],
+  'docs/conda.md': [
+    ['sluice build --requirements', 'test/integration/python-packages.test.ts'],
+    [
+      'curl -s "$SLUICE_SERVER',
+      'names a build of the reader: test/integration/native-conda.test.ts',
+    ],
+    ['pip install py-rattler', 'a program of others'],
+  ],
+  'docs/definition-files.md': [
+    ['sluice build -f image.def . --format sif --freeze --push-to', 'test/integration/sif.test.ts'],
+    ['sluice build -f image.def . --format sif --freeze --await', 'sif-bases.test.ts'],
+    ['apptainer push', 'test/integration/sif-bases.test.ts'],
+    ['openssl genpkey', 'test/sif signs and verifies'],
+  ],
+  'docs/frozen-images.md': [
+    ['export APPTAINER_DOCKER', 'test/integration/sif-by-default.test.ts'],
+    ['sluice credentials add', 'test/integration/platform-cli.test.ts and sif-by-default.test.ts'],
+  ],
   'docs/hosted-repositories.md': [['docker login', 'asks for a password; hosted-clients.test.ts']],
   'docs/install.md': [
     ['npm ci', 'every run of the tests'],
     ['docker build', 'test/deploy builds and runs the image'],
+    ['mkdir data', 'serves until it is stopped: test/deploy runs the image'],
     ['npm run pack', 'test/scripts/packages.test.ts'],
+    ['export SLUICE_SERVER', 'a server of the reader: test/integration/platform-cli.test.ts'],
   ],
-  'docs/kubernetes.md': [['', 'npm run cluster installs the chart']],
-  'docs/operating.md': [['SLUICE_URL=', 'serves until it is stopped: test/cli']],
-  'docs/r.md': [['', 'test/integration/cran.test.ts']],
-  'docs/scans.md': [['', 'test/scans/scans.test.ts']],
+  'docs/kubernetes.md': [
+    ['docker build', 'test/deploy builds the image'],
+    ['kubectl -n sluice rollout status', 'npm run cluster reads it'],
+    ['head -c 32', 'npm run cluster reads it'],
+    ['openssl req', 'npm run cluster reads it'],
+  ],
+  'docs/operating.md': [
+    ['SLUICE_URL=', 'serves until it is stopped: test/cli'],
+    [
+      'npm install --prefix',
+      'serves until it is stopped: test/scripts/packages.test.ts installs it',
+    ],
+  ],
+  'docs/r.md': [['sluice build --', 'test/integration/cran.test.ts']],
+  'docs/replicas.md': [
+    ['head -c 32', 'as npm run cluster reads it in docs/kubernetes.md'],
+    ['SLUICE_DATABASE=', 'settings: test/world/replicas.ts'],
+  ],
+  'docs/scans.md': [
+    ['curl https://sluice', 'test/scans/scans.test.ts'],
+    ['sluice scan', 'test/scans/scans.test.ts'],
+  ],
   'docs/traces.md': [['SLUICE_TRACES', 'settings']],
+  'docs/users.md': [
+    ['sluice token add --name cluster', 'requires a token: test/integration/platform-cli.test.ts'],
+  ],
   'docs/workflows.md': [
     ['export TOWER', 'a variable of another program'],
     ['snakemake', 'a program of others'],
@@ -63,15 +112,19 @@ const elsewhere: Readonly<Record<string, readonly (readonly [begin: string, wher
 
 interface Block {
   readonly page: string;
+  readonly language: string;
   readonly text: string;
 }
 
 async function blocksOf(page: string): Promise<Block[]> {
   const text = await readFile(join(project, page), 'utf8');
-  return [...text.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block = '']) => ({
-    page,
-    text: block,
-  }));
+  return [...text.matchAll(/^( *)```(\w*)\n(.*?)^\1```$/gms)].map(
+    ([, indent = '', language = '', block = '']) => ({
+      page,
+      language,
+      text: block.replaceAll(new RegExp(`^${indent}`, 'gm'), ''),
+    }),
+  );
 }
 
 const isElsewhere = ({ page, text }: Block): boolean =>
@@ -80,7 +133,8 @@ const isElsewhere = ({ page, text }: Block): boolean =>
 const pages = globSync(['README.md', 'docs/*.md'], { cwd: project }).filter(
   page => page !== 'docs/command-line.md',
 );
-const blocks = (await Promise.all(pages.map(blocksOf))).flat();
+const allBlocks = (await Promise.all(pages.map(blocksOf))).flat();
+const blocks = allBlocks.filter(({ language }) => language === 'sh');
 
 suite('pages', () => {
   let registry: Registry;
@@ -167,6 +221,8 @@ suite('pages', () => {
   };
 
   test('every block runs here, or is listed with what runs it', () => {
+    const unknown = allBlocks.filter(({ language }) => language === '');
+    assert.deepEqual(unknown, [], 'a block without a language may be commands');
     const ran = new Set(runs);
     const forgotten = blocks
       .filter(block => !ran.has(block.page) && !isElsewhere(block))
