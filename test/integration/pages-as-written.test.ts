@@ -79,7 +79,7 @@ const elsewhere: Readonly<Record<string, readonly (readonly [begin: string, wher
   ],
   'docs/kubernetes.md': [
     ['docker build', 'test/deploy builds the image'],
-    ['kubectl -n sluice rollout status', 'npm run cluster reads it'],
+    ['kubectl -n sluice rollout status', 'npm run cluster waits for pods'],
     ['head -c 32', 'npm run cluster reads it'],
     ['openssl req', 'npm run cluster reads it'],
   ],
