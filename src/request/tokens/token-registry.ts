@@ -160,8 +160,8 @@ export function createTokenRegistry(
   // Ends of tokens whose answer is still missing, or was lost: only the database knows whether they happened.
   const unclear = boundedCache<NameId, true>(mostUnclear);
 
-  // Increases with each revocation: a request read before one may have been revoked since.
-  let revocations = 0;
+  // Increases with each revocation and extension: a request read before one may have another end since.
+  let changes = 0;
 
   const find = async (token: string) => {
     const row = isToken(token) ? await store.find(hashToken(token)) : undefined;
@@ -173,7 +173,7 @@ export function createTokenRegistry(
 
   const look = async (token: string): Promise<Live> => {
     const id = idOf(token);
-    const before = revocations;
+    const before = changes;
     const { request, revokedAt, isTied, bytes } = await find(token);
     if (revokedAt !== null) {
       live.delete(id);
@@ -181,7 +181,7 @@ export function createTokenRegistry(
     }
     const goodUntil = isTied ? performance.now() + runReadMs : undefined;
     const kept = { request, bytes, goodUntil };
-    if (before === revocations) live.set(id, kept);
+    if (before === changes) live.set(id, kept);
     return kept;
   };
   /** Looks up what is in memory already. Pulls continue while the database does not answer. */
@@ -196,7 +196,7 @@ export function createTokenRegistry(
   const revokeById = async (id: NameId): Promise<boolean> => {
     unclear.set(id, true);
     const isRevoked = await store.revoke(Buffer.from(id, 'hex'), now());
-    revocations += 1;
+    changes += 1;
     live.delete(id);
     unclear.delete(id);
     return isRevoked;
@@ -242,10 +242,7 @@ export function createTokenRegistry(
       if (kept && (isOld || unclear.has(id) || !isCurrent())) kept = await lookedUp(token, kept);
       kept ??= await look(token);
       const { request } = kept;
-      if (request.expiresAt <= now()) {
-        live.delete(id);
-        throw expired(request);
-      }
+      if (request.expiresAt <= now()) throw expired(request);
       return request;
     },
 
@@ -276,7 +273,7 @@ export function createTokenRegistry(
       if (until <= endOf(row)) return { expiresAt: endOf(row), isLonger: false };
       const { buildId } = readStoredRequest(row.body);
       if (!(await store.extend(hash, until, buildId))) return undefined;
-      revocations += 1;
+      changes += 1;
       live.delete(id);
       return { expiresAt: until, isLonger: true };
     },
