@@ -29,6 +29,11 @@ export {
 } from './pull-counter.ts';
 export { checkReference, decodeSegment, parsePullPath } from './pull-path.ts';
 export { createLookAtRight } from './pull-right.ts';
-export { createManifestFinder, type ManifestFinder, type PulledImage } from './pulled-image.ts';
+export {
+  createManifestFinder,
+  type ManifestFinder,
+  type PulledImage,
+  servedWith,
+} from './pulled-image.ts';
 export { listingOf } from './pulled-listing.ts';
 export { createFindServedBase, createServedBases, type LentImage } from './served-bases.ts';

@@ -12,10 +12,11 @@ import type { Access, RegistryClient } from '../upstream/index.ts';
 export interface PulledImage {
   readonly root: Document;
   readonly access: Access;
-  /** True for a builder: all of the image is known, nothing else is served with it, and copies of it are kept. */
-  readonly isForBuilder: boolean;
-  /** True for a scanner: nothing else is served with it, by this server alone. Default: false. */
-  readonly isForScanner?: boolean;
+  /**
+   * Who reads the image. All of it is known for a builder, and copies of it are kept. A scanner reaches no other host.
+   * {@link servedWith} says what else they see.
+   */
+  readonly reader: 'client' | 'builder' | 'scanner';
   /** Returns a manifest, config or layer of the image; undefined for content that is not known to belong to it. */
   member(digest: Digest): Promise<Member | undefined>;
   /**
@@ -31,6 +32,21 @@ export interface PulledImage {
   bytes(): number;
 }
 
+/**
+ * Returns what is served with an image:
+ * - `everything`: what the registry shows to the caller, in the caller's own right.
+ * - `referrers`: manifests about the image. The service requests them in its own right, in which the registry shows the images of
+ *   all callers.
+ * - `nothing`: a builder or a scanner sees the image alone.
+ */
+export function servedWith({
+  access,
+  reader,
+}: Pick<PulledImage, 'access' | 'reader'>): 'everything' | 'referrers' | 'nothing' {
+  if (reader !== 'client') return 'nothing';
+  return access.isService ? 'referrers' : 'everything';
+}
+
 /** Content that a manifest names. */
 export interface Member extends Pick<Descriptor, 'mediaType' | 'digest' | 'size'> {
   /** True if the manifest says that the content may be elsewhere. */
@@ -44,8 +60,8 @@ interface PulledImageParts extends Pick<PulledImage, 'root' | 'access'> {
   /** Digests of content for which {@link PulledImage.owns} returns true. */
   readonly owned: ReadonlySet<Digest>;
   readonly documents: Pick<Documents, 'local'>;
-  /** Default: false. */
-  readonly isForBuilder?: boolean;
+  /** Default: a client. */
+  readonly reader?: PulledImage['reader'];
   /** Called when {@link PulledImage.bytes} has grown. */
   readonly onGrow: () => void;
 }
@@ -55,7 +71,7 @@ export function createPulledImage({
   access,
   owned,
   documents,
-  isForBuilder = false,
+  reader = 'client',
   onGrow,
 }: PulledImageParts): PulledImage {
   const members = new Map<Digest, Member>();
@@ -116,7 +132,7 @@ export function createPulledImage({
   return {
     root,
     access,
-    isForBuilder,
+    reader,
     learn(document) {
       if (learned.has(document.digest)) return;
       learn(document);
@@ -177,7 +193,7 @@ export function createManifestFinder(
   const unnamed = async (image: PulledImage, reference: string, about?: Digest) => {
     const document = await registry.getManifest(image.access, reference);
     // The registry checks who may see it, except where the service asks in its own right.
-    if (!image.access.isService) return document;
+    if (servedWith(image) === 'everything') return document;
     const subject = about ?? subjectOf(document);
     if (!subject || !(await image.member(subject))) throw notOfImage(image, reference);
     image.learn(document);
@@ -191,7 +207,7 @@ export function createManifestFinder(
       const held = image.held?.(reference);
       if (held) return held;
       const entry = await image.member(reference);
-      if (!entry && (image.isForBuilder || image.isForScanner)) throw notOfImage(image, reference);
+      if (!entry && servedWith(image) === 'nothing') throw notOfImage(image, reference);
       if (!entry) return unnamedByDigest(request.token, image, reference);
       const kept = image.owns(reference)
         ? await documents.local(reference, entry.mediaType)
@@ -201,7 +217,7 @@ export function createManifestFinder(
       return document;
     }
     const [, hex] = referrersTag.exec(reference) ?? [];
-    if (hex !== undefined && !image.isForScanner)
+    if (hex !== undefined && servedWith(image) !== 'nothing')
       return unnamed(image, reference, `sha256:${hex}` as Digest);
     throw new Fault(
       'manifest-unknown',

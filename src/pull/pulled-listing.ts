@@ -5,7 +5,7 @@ import { type Descriptor, documentOf, parseManifest } from '../oci/index.ts';
 import { mediaTypes } from '../oci/media-type.ts';
 import type { ContainerRequest } from '../request/index.ts';
 import { nextPage, type RegistryClient } from '../upstream/index.ts';
-import type { PulledImage } from './pulled-image.ts';
+import { type PulledImage, servedWith } from './pulled-image.ts';
 
 /** A page of a listing: the response of the registry, rewritten. */
 export interface PulledListing {
@@ -35,8 +35,8 @@ export async function listingOf(
   }
   const subject = path.slice(path.indexOf('/') + 1);
   if (!isDigest(subject)) return only(referrersOf([]));
-  const isClosed = image.access.isService || image.isForBuilder || image.isForScanner;
-  if (isClosed && !(await image.member(subject))) return only(referrersOf([]));
+  const isForeign = servedWith(image) !== 'everything' && !(await image.member(subject));
+  if (isForeign) return only(referrersOf([]));
   const response = await unlessMissing(registry.getJson(image.access, path, query));
   if (!response) return taggedReferrers(registry, image, subject, query);
   return {

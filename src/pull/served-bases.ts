@@ -48,7 +48,7 @@ export function createServedBases({ documents, servedBase }: ServedBasesDeps): S
         access,
         documents,
         owned: digests,
-        isForBuilder: true,
+        reader: 'builder',
         onGrow() {},
       });
       for (const manifest of manifests) image.learn(manifest);
@@ -78,7 +78,7 @@ export function createServedBases({ documents, servedBase }: ServedBasesDeps): S
       const more = new Map<Digest, Document>();
       const lent: PulledImage = {
         ...image,
-        isForScanner: true,
+        reader: 'scanner',
         held: digest => more.get(digest),
         async member(digest) {
           const held = more.get(digest);

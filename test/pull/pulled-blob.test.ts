@@ -4,9 +4,10 @@ import { test } from 'node:test';
 import { Fault } from '../../src/foundation/fault.ts';
 import { noTally, type Tally } from '../../src/foundation/telemetry/counted.ts';
 import { type Digest, digestOf } from '../../src/oci/digest.ts';
+import type { Document } from '../../src/oci/manifest.ts';
 import type { BlobCache } from '../../src/pull/blobs/blob-cache.ts';
 import type { FoundBlob } from '../../src/pull/blobs/blob-relays.ts';
-import { createBlobFinder, keptBlob } from '../../src/pull/blobs/pulled-blob.ts';
+import { blobOfBytes, createBlobFinder, keptBlob } from '../../src/pull/blobs/pulled-blob.ts';
 import type { RelayedBlobs } from '../../src/pull/blobs/relayed-blobs.ts';
 import type { Member, PulledImage } from '../../src/pull/pulled-image.ts';
 import type { ByteSource } from '../../src/storage/content/byte-source.ts';
@@ -27,7 +28,9 @@ interface State {
   isShown?: boolean;
   member?: Partial<Member> | undefined;
   isOwned?: boolean;
-  isForBuilder?: boolean;
+  reader?: PulledImage['reader'];
+  /** Bytes that are kept in memory with the image. */
+  held?: Document;
   access?: Partial<Access>;
   mode?: 'relay' | 'redirect' | 'cache';
   /** Where clients read the content themselves. */
@@ -117,7 +120,8 @@ function world(state: State) {
   });
   const member = 'member' in state ? state.member : {};
   const image: PulledImage = {
-    ...{ root: undefined as never, access, isForBuilder: state.isForBuilder ?? false },
+    ...{ root: undefined as never, access, reader: state.reader ?? 'client' },
+    held: () => state.held,
     member: async () =>
       member && { mediaType: 'x', digest: blob, size, isElsewhere: false, ...member },
     owns: () => state.isOwned ?? false,
@@ -177,8 +181,12 @@ test('content of a hosted repository is served if the repository has it, not bec
   }
 });
 
-test('in the right of the service, and for builders, nothing is served that the image does not name', async () => {
-  for (const state of [{ access: { isService: true } }, { isForBuilder: true }]) {
+test('in the right of the service, and for builders and scanners, nothing is served that the image does not name', async () => {
+  for (const state of [
+    { access: { isService: true } },
+    { reader: 'builder' },
+    { reader: 'scanner' },
+  ] as const) {
     const { finder, image, asked } = world({
       ...{ kept: size, member: undefined, isShown: true, from: 'repository' },
       ...state,
@@ -242,12 +250,17 @@ test('clients read from the store themselves where it has links', async () => {
   for (const own of [{ isOwned: true }, { from: 'repository' as const }]) {
     const { found } = await opened({ kept: size, link, ...own });
     assert.deepEqual(found, { kind: 'redirect', location: link });
+    const { found: sent, asked } = await opened({ kept: size, link, reader: 'scanner', ...own });
+    assert.equal(sent.kind, 'stream', 'a scanner reaches no other host');
+    assert.deepEqual(asked, keptOnly);
   }
 });
 
 test('redirects go to clients only where the operator has chosen that', async () => {
   const { asked } = await opened({ mode: 'redirect' });
   assert.deepEqual(asked, ['relay r.example.com/team/app 1000000 handOn']);
+  const scanned = await opened({ mode: 'redirect', reader: 'scanner' });
+  assert.deepEqual(scanned.asked, relayedOnly, 'a scanner reaches no other host');
 });
 
 test('a cached registry is asked once: the copy fills while it is read', async () => {
@@ -266,7 +279,7 @@ test('a cached registry is asked once: the copy fills while it is read', async (
 
 test('builders fill the cache, whatever the mode of the registry', async () => {
   for (const mode of ['relay', 'redirect'] as const) {
-    const { asked } = await opened({ mode, isForBuilder: true });
+    const { asked } = await opened({ mode, reader: 'builder' });
     assert.deepEqual(asked, ['cached blobs: registry', 'join', 'copy 0-999999']);
   }
 });
@@ -325,10 +338,30 @@ test('another server of the site sends what it may have, in the right of the cal
   }
   const unnamed = (await orderOf({ member: undefined })).order;
   assert.ok(unnamed?.kind === 'relayed' && unnamed.blob.size === undefined);
-  for (const state of [{ mode: 'cache' }, { isForBuilder: true }] as const) {
+  for (const state of [{ mode: 'cache' }, { reader: 'builder' }] as const) {
     assert.equal((await orderOf(state)).order, undefined, 'only this server keeps copies');
   }
   assert.equal((await orderOf({ access: { registry: ownHost } })).order, undefined);
+});
+
+test('bytes in memory with the image are served from there, whole or in part', async () => {
+  const bytes = Buffer.from('0123456789');
+  const held = { digest: blob, mediaType: 'x', bytes };
+  const range = { start: 2, end: 3 };
+  const { finder, image, asked } = world({ held, kept: size, isOwned: true });
+  assert.equal(await finder.head(image, blob, signal), 10);
+  assert.equal(await finder.order(image, blob), undefined, 'another server does not have them');
+  for (const [found, text] of [
+    [await finder.open(image, blob, undefined, signal), '0123456789'],
+    [await finder.open(image, blob, () => range, signal), '23'],
+    [blobOfBytes(bytes, () => undefined), '0123456789'],
+  ] as const) {
+    assert.ok(found.kind === 'stream' && found.delivery === 'stored' && found.isVerified);
+    assert.equal(found.size, 10);
+    assert.equal(String((await found.source.read())?.bytes), text);
+    assert.equal(await found.source.read(), null);
+  }
+  assert.deepEqual(asked, []);
 });
 
 test('a kept blob is read from its first to its last byte', async () => {

@@ -5,7 +5,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Documents } from '../../src/images/documents.ts';
 import { type Digest, digestOf } from '../../src/oci/digest.ts';
 import type { Document } from '../../src/oci/manifest.ts';
-import { createManifestFinder, createPulledImage } from '../../src/pull/pulled-image.ts';
+import {
+  createManifestFinder,
+  createPulledImage,
+  type PulledImage,
+} from '../../src/pull/pulled-image.ts';
 import type { ContainerRequest } from '../../src/request/container-request.ts';
 import type { RegistryClient } from '../../src/upstream/registry-client.ts';
 import { document, entry, indexType, manifestType, part } from './made-documents.ts';
@@ -25,7 +29,11 @@ const plain = manifest('plain');
 const unknown = { kind: 'manifest-unknown' };
 
 /** Finds manifests of the image. `asked` has what was read from its registry or from the store. */
-function makeFinder({ isService = false, isForBuilder = false, owned = [] as Digest[] } = {}) {
+function makeFinder({
+  isService = false,
+  reader = 'client' as PulledImage['reader'],
+  owned = [] as Digest[],
+} = {}) {
   const asked: string[] = [];
   const all = [root, child, signature, stranger, plain];
   const read = (where: string, reference: string) => {
@@ -52,7 +60,7 @@ function makeFinder({ isService = false, isForBuilder = false, owned = [] as Dig
     },
     owned: new Set(owned),
     documents: { local: async () => undefined },
-    isForBuilder,
+    reader,
     onGrow: () => {},
   });
   const request = (token: string) =>
@@ -118,11 +126,16 @@ test('where the service asks in its own right, only manifests about the image ar
   assert.ok(await image.member(digestOf('signature')), 'its content belongs to the image');
 });
 
-test('a builder gets the manifests of its image only', async () => {
-  const { find, asked } = makeFinder({ isForBuilder: true });
-  await assert.rejects(find(plain.digest), unknown);
-  assert.equal(await find(child.digest), child);
-  assert.deepEqual(asked, [`image ${child.digest}`]);
+test('a builder or scanner gets the manifests of its image only', async () => {
+  for (const reader of ['builder', 'scanner'] as const) {
+    for (const isService of [false, true]) {
+      const { find, asked } = makeFinder({ reader, isService });
+      for (const other of [plain, signature]) await assert.rejects(find(other.digest), unknown);
+      await assert.rejects(find(root.digest.replace(':', '-')), unknown);
+      assert.equal(await find(child.digest), child);
+      assert.deepEqual(asked, [`image ${child.digest}`]);
+    }
+  }
 });
 
 test('tags of signatures and referrers are served, for images that the caller may see', async () => {

@@ -13,6 +13,7 @@ import {
   type PulledImage,
   parsePullPath,
   type RangeOf,
+  servedWith,
 } from '../../pull/index.ts';
 import type { ContainerRequest } from '../../request/index.ts';
 import type { TokenRegistry } from '../../request/tokens/index.ts';
@@ -170,9 +171,9 @@ async function sendListing(
 
 type Asked = Pick<Served, 'request' | 'image' | 'reference'>;
 
-/** Returns the id of the scan whose documents a client of this image may see. A scanner sees the image alone. */
+/** Returns the id of the scan whose documents a client of this image may see. A builder or scanner sees the image alone. */
 function scanOf({ request, image }: Asked): string | undefined {
-  return image.isForBuilder || image.isForScanner ? undefined : request.scan?.id;
+  return servedWith(image) === 'nothing' ? undefined : request.scan?.id;
 }
 
 /** Returns the manifest of a document about the scan of an image; undefined for other references. */

@@ -4,7 +4,7 @@ import type { Digest } from '../../oci/digest.ts';
 import { begun, sourceOfBytes } from '../../storage/content/byte-source.ts';
 import type { ContentStore } from '../../storage/content/index.ts';
 import type { Access, BlobMode, RegistryClient } from '../../upstream/index.ts';
-import type { PulledImage } from '../pulled-image.ts';
+import { type PulledImage, servedWith } from '../pulled-image.ts';
 import type { BlobCache } from './blob-cache.ts';
 import { type BlobOrder, orderStored } from './blob-order.ts';
 import type { FoundBlob, RangeOf } from './blob-relays.ts';
@@ -43,8 +43,7 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
    */
   const keptSize = async (image: PulledImage, digest: Digest) => {
     const member = await image.member(digest);
-    const isClosed = image.access.isService || image.isForBuilder || image.isForScanner;
-    if (!member && isClosed) throw notOfImage(image, digest);
+    if (!member && servedWith(image) !== 'everything') throw notOfImage(image, digest);
     const mayServe =
       member && (image.owns(digest) || (!member.isElsewhere && (await isShown(image, digest))));
     const size = mayServe ? await content.size(digest) : undefined;
@@ -74,11 +73,11 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
   };
 
   /** The next builds use the copies that builders get. */
-  const modeFor = ({ access, isForBuilder, isForScanner }: PulledImage): BlobMode => {
-    if (isForBuilder) return 'cache';
+  const modeFor = ({ access, reader }: PulledImage): BlobMode => {
+    if (reader === 'builder') return 'cache';
     const mode = modeOf(access.registry);
     // It reaches no other host.
-    return isForScanner && mode === 'redirect' ? 'relay' : mode;
+    return reader === 'scanner' && mode === 'redirect' ? 'relay' : mode;
   };
 
   /** Counts a use of kept content. */
@@ -144,7 +143,7 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
       const mode = modeFor(image);
       if (size !== undefined) {
         const isOwn = image.access.registry === ownHost || image.owns(digest);
-        const store = image.isForScanner ? unlinked(content) : content;
+        const store = image.reader === 'scanner' ? unlinked(content) : content;
         const found = await (isOwn ? keptBlob : copied)(store, digest, size, rangeOf);
         if (found) {
           noteKept(image, digest);
