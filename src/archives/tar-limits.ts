@@ -12,6 +12,15 @@ export const maxBlockBytes = 4 * maxHeaderBytes;
  */
 export const maxPaxRecords = 10_000;
 
+// Up to this size, any ratio is accepted: a tar file may consist of zeros.
+const anyRatioBytes = 256 * 1024 * 1024;
+export const maxRatio = 200;
+
+/** Returns true for bytes that have unpacked to more than content in use does: such a file is made to fill disks. */
+export function isTooDense(packed: number, unpacked: number): boolean {
+  return unpacked > anyRatioBytes && unpacked > packed * maxRatio;
+}
+
 /** Bytes of the list of parts that an archive stores before the data of a sparse file: the limit of Go's reader. */
 export const maxSparseMapBytes = 1024 * 1024;
 /**

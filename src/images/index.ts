@@ -28,5 +28,5 @@ export {
   type Publish,
   type PushedLayers,
 } from './publish.ts';
-export { createRightWatch, type RightWatch } from './right-watch.ts';
+export { createRightWatch, type RightWatch, rightGraceMs } from './right-watch.ts';
 export { ZstdFrames } from './sif/layers/zstd-frames.ts';

@@ -43,6 +43,9 @@ interface Known {
   asking: Promise<void> | undefined;
 }
 
+/** How long the last response of a registry or platform is valid while it does not answer, ms: the same at every replica. */
+export const rightGraceMs = 10 * 60_000;
+
 const keptRights = 50_000;
 // Clients give up after 30 s without a response, and this check is only the first part of a request.
 const longestAskMs = 10_000;

@@ -1,6 +1,9 @@
 import type { SourceRule } from '../../buildkit/index.ts';
 import { closedNetworks } from '../../upstream/transport/index.ts';
 
+/** Rejects what a build would fetch over HTTP, from git or from a client: a generated build has all of its files. */
+export const noSources: SourceRule = { action: 'deny', pattern: '^(?:https?|git|oci-layout)://' };
+
 /**
  * Returns the rules for what ADD fetches over HTTP and from git. They reject closed addresses and registries that may
  * have one. The network of the builder rejects names that resolve to a closed address.

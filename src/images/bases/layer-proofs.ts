@@ -1,5 +1,6 @@
 import { PassThrough, pipeline, Readable } from 'node:stream';
 import { createGunzip, createZstdDecompress } from 'node:zlib';
+import { isTooDense, maxRatio } from '../../archives/tar-limits.ts';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { SingleFlight } from '../../foundation/single-flight.ts';
@@ -123,9 +124,6 @@ function otherSize(name: string, host: string, found: number, size: number): Fau
 const pieceBytes = 128 * 1024;
 /** No layer of an image in use unpacks to more. */
 const mostBytes = 64 * 1024 ** 3;
-// Up to this size, any ratio is accepted: a tar file may consist of zeros.
-const anyRatioBytes = 256 * 1024 * 1024;
-const maxRatio = 200;
 
 /**
  * Returns the digest of the tar file in a layer, which is what builders and engines unpack. Reads the source to its end and
@@ -161,9 +159,7 @@ export async function unpackedDigest(
     for await (const chunk of tarIn(counted(), mediaType, name)) {
       unpacked += chunk.length;
       if (unpacked > mostBytes) throw tooLarge(name, `${mostBytes} bytes`);
-      if (unpacked > anyRatioBytes && unpacked > packed * maxRatio) {
-        throw tooLarge(name, `${maxRatio} times its size`);
-      }
+      if (isTooDense(packed, unpacked)) throw tooLarge(name, `${maxRatio} times its size`);
       await tarHash.update(chunk);
     }
     return `sha256:${await tarHash.digest()}` as Digest;

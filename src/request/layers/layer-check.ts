@@ -2,6 +2,7 @@ import { PassThrough, Transform, type TransformCallback } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createZstdDecompress } from 'node:zlib';
 import { isTarStart, tarBlockSize } from '../../archives/index.ts';
+import { isTooDense, maxRatio } from '../../archives/tar-limits.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { type Permit, Semaphore } from '../../foundation/semaphore.ts';
 import { ZstdFrames } from '../../images/index.ts';
@@ -49,9 +50,6 @@ export interface UnpackLimits {
 
 // Another thread hashes the output, and each transfer to it has a cost.
 const pieceBytes = 128 * 1024;
-// Up to this size, any ratio is accepted: a tar file may consist of zeros.
-const anyRatioBytes = 256 * 1024 * 1024;
-const maxRatio = 200;
 
 /** @param name name of the layer in messages */
 export function digestTar(
@@ -69,7 +67,7 @@ export function digestTar(
       size += chunk.length;
       room.left -= chunk.length;
       if (room.left < 0) return done(tooLarge(name, room.limit));
-      if (size > anyRatioBytes && size > given * maxRatio) return done(tooDense(name));
+      if (isTooDense(given, size)) return done(tooDense(name));
       if (head.length < tarBlockSize) {
         head = Buffer.concat([head, chunk.subarray(0, tarBlockSize - head.length)]);
         if (head.length === tarBlockSize && !isTarStart(head)) return done(notTar(name));

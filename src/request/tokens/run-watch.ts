@@ -1,7 +1,7 @@
 import { Fault } from '../../foundation/fault.ts';
 import type { SealedGrant } from '../../platform/index.ts';
 import type { RunRow, RunStore } from '../../storage/rows/index.ts';
-import { checkEveryMs, readStoredRequest } from './token-registry.ts';
+import { checkEveryMs, readStoredRequest, rememberMs } from './token-registry.ts';
 
 /**
  * What a check of a run led to: `active` extends its names, `ended` and `capped` end them; `unconfirmed` (the platform does not
@@ -41,7 +41,6 @@ const mostAtOnce = 4;
 const mostFailures = 4;
 /** Tokens that are tried for a run of one caller, the newest first: older ones may have been revoked. */
 const mostGrants = 3;
-const rememberMs = 3 * 24 * 3600 * 1000;
 
 /** Returns the status that a request checks before its name is tied to the run. */
 export function isActiveRun(status: string): boolean {

@@ -75,8 +75,8 @@ const mostUnclear = 1000;
 const longestCheckMs = 180_000;
 // The token gives access, so the stored request has this placeholder.
 const tokenMark = '<token>';
-// An ended token is remembered for a while: "expired" helps its user more than "unknown".
-const rememberMs = 3 * 24 * 3600 * 1000;
+/** How long an ended token is remembered, and the run that it ended with: "expired" helps its user more than "unknown". */
+export const rememberMs = 3 * 24 * 3600 * 1000;
 // A request dated further in the future than this was made by a wrong clock.
 const futureMs = 3_600_000;
 

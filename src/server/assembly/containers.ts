@@ -14,6 +14,7 @@ import {
   createDocuments,
   createImageMaker,
   createRightWatch,
+  rightGraceMs,
 } from '../../images/index.ts';
 import { createLayerListings } from '../../images/listing/index.ts';
 import { parseReference } from '../../oci/naming.ts';
@@ -80,8 +81,6 @@ function withoutWrites(content: ContentStore): ContentStore {
 
 // How often content in use is marked within the grace time of the sweep.
 const renewalsInGrace = 4;
-/** How long the last response of a registry or platform is valid while it does not answer, ms. */
-const rightGraceMs = 10 * 60_000;
 
 export function createContainers(
   deps: AppDeps,

@@ -17,6 +17,7 @@ import type { StepCount } from '../../logs/run-step.ts';
 import { type EnvironmentImage, environmentAt } from '../bases/environment-image.ts';
 import { buildFault } from '../build-fault.ts';
 import { type BuilderAccess, loginsOf } from '../build-rights.ts';
+import { noSources } from '../closed-sources.ts';
 import { onDatingThread } from '../dating/dating-thread.ts';
 import { emptyTar } from '../dating/pruned-layer.ts';
 import type { PackedLayer } from '../dating/redate-layer.ts';
@@ -68,7 +69,7 @@ export function createRunScripts(deps: RunScriptsDeps): RunScripts {
               context: memoryTree({ [programName]: run.program }),
               extraHosts: { ...numberedBuild(), ...domainHosts(deps.labelOf(domain.name)) },
               replacedImages: environmentAt(run.image.name),
-              sourceRules: [{ action: 'deny', pattern: '^(?:https?|git|oci-layout)://' }],
+              sourceRules: [noSources],
               platforms: [platform],
               ...(isOffline ? { network: 'none' as const } : {}),
               ...loginsOf(run.access),

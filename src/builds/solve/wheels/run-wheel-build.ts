@@ -19,6 +19,7 @@ import type { StepCount } from '../../logs/run-step.ts';
 import { environmentAt } from '../bases/environment-image.ts';
 import { buildFault } from '../build-fault.ts';
 import { type BuilderAccess, loginsOf } from '../build-rights.ts';
+import { noSources } from '../closed-sources.ts';
 import { recordedProgress } from '../recorded-step.ts';
 import type { CommitParts } from './commit-parts.ts';
 import {
@@ -114,14 +115,13 @@ export function createRunWheelBuild(deps: RunWheelBuildDeps): RunWheelBuild {
 
 /** The build fetches the repository and its submodules, and nothing else. */
 function rulesFor(parts: CommitParts | undefined): SourceRule[] {
-  const denied: SourceRule = { action: 'deny', pattern: '^(?:https?|git|oci-layout)://' };
-  if (parts === undefined) return [denied];
+  if (parts === undefined) return [noSources];
   const allowed = ({ url, id }: Pick<GitCommit, 'url' | 'id'>): SourceRule => {
     const { host, pathname } = new URL(cloneAddress({ url }));
     const place = `${host}${pathname}`.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
     return { action: 'allow', pattern: `^git://${place}#${id}$` };
   };
-  return [denied, ...[parts.commit, ...parts.submodules].map(allowed)];
+  return [noSources, ...[parts.commit, ...parts.submodules].map(allowed)];
 }
 
 /** Returns the build context: all files in one directory. */

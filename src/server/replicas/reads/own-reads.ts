@@ -14,7 +14,12 @@ import {
   registryRoutes,
   tokenPath,
 } from '../../../http/registry/index.ts';
-import { createDocuments, createImageMaker, createRightWatch } from '../../../images/index.ts';
+import {
+  createDocuments,
+  createImageMaker,
+  createRightWatch,
+  rightGraceMs,
+} from '../../../images/index.ts';
 import type { Digest } from '../../../oci/digest.ts';
 import { mediaTypes } from '../../../oci/media-type.ts';
 import {
@@ -82,8 +87,6 @@ const restMs = 1000;
 const tellMs = 2000;
 const accountsMs = 1000;
 const renewMs = 3_600_000;
-/** How long the last response of a registry is valid while it does not answer, ms. */
-const rightGraceMs = 10 * 60_000;
 
 export function createOwnReads(deps: OwnReadsDeps): OwnReads {
   const { config, log, handOn } = deps;
