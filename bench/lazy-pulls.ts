@@ -69,7 +69,9 @@ export async function lazyPulls(): Promise<Part[]> {
   await pushLazyBase(registry, 'lazy');
   await using sluice = await startMeasuredSluice({
     config: {
-      ...{ buildkit: 'off', builds: { uv: requireUv() }, channels: served.settings },
+      buildkit: 'off',
+      builds: { uv: requireUv() },
+      channels: served.settings,
       limits: { builds: { anonymous: 'off' }, pulls: { anonymous: 'off' } },
       registries: { [registry.host]: { plainHttp: true } },
       pypi: { 'https://pypi.org/simple': { url: mirror.url, allowPrivateAddress: true } },
@@ -220,7 +222,8 @@ async function startAndImport(sluice: Sluice, image: string, snapshotter: string
   const ran = performance.now() - began;
   const after = await readBlobs(sluice);
   return {
-    ...{ pulled, ran },
+    pulled,
+    ran,
     bytes: after.bytes - before.bytes,
     requests: after.requests - before.requests,
   };

@@ -50,8 +50,10 @@ export async function mirrors(): Promise<Part[]> {
   };
   const mirror = async (tag: string, repository: string) => {
     const { requestId } = await sluice.request({
-      ...{ containerImage: name(tag), buildRepository: `${target.host}/${repository}` },
-      ...{ mirror: true, nameStrategy: 'none' },
+      containerImage: name(tag),
+      buildRepository: `${target.host}/${repository}`,
+      mirror: true,
+      nameStrategy: 'none',
     });
     const status = `/v1alpha2/container/${requestId}/status`;
     const ended = await sluice.fetch(`${status}`);
@@ -111,11 +113,15 @@ export async function mirrors(): Promise<Part[]> {
 function largeImage() {
   const contents = Array.from({ length: layers }, randomLayer);
   const config = jsonContent(mediaTypes.ociConfig, {
-    ...{ architecture: 'amd64', os: 'linux', config: {} },
+    architecture: 'amd64',
+    os: 'linux',
+    config: {},
     rootfs: { type: 'layers', diff_ids: contents.map(({ digest }) => digest) },
   });
   const root = jsonContent(mediaTypes.ociManifest, {
-    ...{ schemaVersion: 2, mediaType: mediaTypes.ociManifest, config: describe(config) },
+    schemaVersion: 2,
+    mediaType: mediaTypes.ociManifest,
+    config: describe(config),
     layers: contents.map(content => describe(content)),
   });
   return { root, children: [], blobs: [config, ...contents] };

@@ -234,9 +234,13 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
 
   const wheelBuilds = createWheelBuilds({
     ...deps,
-    ...{ kept: deps.conda.keptWheels, layers: deps.conda.layers, labelOf },
-    ...{ pythonSolver: deps.conda.pythonSolver, fetchFile: deps.conda.fetchWheel },
-    ...{ commits: deps.conda.commits, repositories: deps.conda.repositories },
+    kept: deps.conda.keptWheels,
+    layers: deps.conda.layers,
+    labelOf,
+    pythonSolver: deps.conda.pythonSolver,
+    fetchFile: deps.conda.fetchWheel,
+    commits: deps.conda.commits,
+    repositories: deps.conda.repositories,
     run: runWheelBuild,
   });
 

@@ -251,7 +251,10 @@ export function createSolve(deps: SolveDeps): Solve {
       await run.requireBuilder?.();
     };
     const buildWheels = deps.wheelBuilds?.build({
-      ...{ ...run, rights, count, checkPackages: requireNoScripts },
+      ...run,
+      rights,
+      count,
+      checkPackages: requireNoScripts,
       beforeBuilder: (sources, domain) => beforeBuilder(sources.map(sourceOf), domain),
     });
     const linkPackages = deps.scriptLayers?.link({ ...run, rights, count, beforeBuilder });

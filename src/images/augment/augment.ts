@@ -197,7 +197,8 @@ function changeImage(
       ...(Array.isArray(body.layers) ? body.layers : []),
       ...layers.map(({ gzipDigest: digest, gzipSize: size, compression, annotations }) => ({
         mediaType: isDocker ? mediaTypes.dockerLayerGzip : ociLayerType(compression),
-        ...{ digest, size },
+        digest,
+        size,
         // The specification of Docker's manifests has none, but lazy clients read them there as well.
         ...(annotations ? { annotations } : {}),
       })),

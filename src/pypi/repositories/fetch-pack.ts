@@ -77,8 +77,11 @@ async function serviceOf(
   let address = new URL(`${url}${suffix}`);
   for (let redirects = 0; ; redirects += 1) {
     const { status, headers, body } = await transport.sendBlob({
-      ...{ url: address, from: redirects === 0 ? undefined : new URL(url), method: 'GET' },
-      ...{ headers: { 'git-protocol': 'version=2' }, signal },
+      url: address,
+      from: redirects === 0 ? undefined : new URL(url),
+      method: 'GET',
+      headers: { 'git-protocol': 'version=2' },
+      signal,
     });
     try {
       const location = headers.get('location');

@@ -173,7 +173,8 @@ export function createRepositoryReader(
             if (!('tags' in answer)) return await without('it cannot be read');
             return {
               pack: { path, size: (await stat(path)).size },
-              ...{ tags: answer.tags, label: labelOf(answer.tags) },
+              tags: answer.tags,
+              label: labelOf(answer.tags),
               [Symbol.asyncDispose]: remove,
             };
           } catch (error) {

@@ -134,7 +134,9 @@ function layerIn({ mediaType, digest, size, urls, annotations: given }: Descript
   // Others may be long.
   const annotations = estargzAnnotationsIn(given);
   return {
-    ...{ mediaType, digest, size },
+    mediaType,
+    digest,
+    size,
     ...(urls ? { urls } : {}),
     ...(annotations ? { annotations } : {}),
   };

@@ -93,7 +93,10 @@ export function createCompressBase(deps: CompressBaseDeps): CompressBase {
       const layer = layers[at] as Descriptor;
       const { digest, size } = layer;
       const one = {
-        ...{ digest, size, diffId: diffIds[at] as Digest, isPlain: isPlain(layer) },
+        digest,
+        size,
+        diffId: diffIds[at] as Digest,
+        isPlain: isPlain(layer),
         host: source.registry,
         open: (stop: AbortSignal) => localLayer(content, blobs, layer, stop),
       };

@@ -52,7 +52,9 @@ export function createOfferEnvironment(deps: EnvironmentImageDeps): OfferEnviron
     const made = new Map(layers.map(({ gzipDigest, tarDigest }) => [gzipDigest, tarDigest]));
     const own = new Set<string>([...generated.keys(), ...made.keys()]);
     const image: ImageToVerify = {
-      ...{ root, access, platforms: [platform] },
+      root,
+      access,
+      platforms: [platform],
       owns: digest => own.has(digest),
       // An environment may have gigabytes, which would be unpacked for each builder.
       made: digest => made.get(digest),

@@ -115,7 +115,10 @@ export function createFindSolution(deps: FindSolutionDeps): FindSolution {
       try {
         const place = { platform, access: source, base: document, isReplaced: hasEnvironment };
         const options = {
-          ...{ log, report, signal, isAnonymous },
+          log,
+          report,
+          signal,
+          isAnonymous,
           buildWheels:
             buildWheels &&
             ((sources: readonly SourceToBuild[], environment: WheelPlace) =>

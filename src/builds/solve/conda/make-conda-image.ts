@@ -132,7 +132,10 @@ export function createMakeCondaImage(deps: MakeCondaImageDeps): MakeCondaImage {
       const above =
         scripted.length > 0 && image
           ? await linkPackages?.({
-              ...{ platform, access: source, base: image, layers: environment.layers },
+              platform,
+              access: source,
+              base: image,
+              layers: environment.layers,
               scripted: inLinkOrder(native, packages, scripted),
             })
           : undefined;

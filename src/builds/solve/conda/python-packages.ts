@@ -112,7 +112,12 @@ export async function findWheels(
   const given = [...listed, ...made.map(withoutMetadata)];
   const prereleases = lines.some(({ kind }) => kind === 'prereleases');
   const request = {
-    ...{ requirements, packages, target, indexes, isLocked, prereleases },
+    requirements,
+    packages,
+    target,
+    indexes,
+    isLocked,
+    prereleases,
     given: read.map(({ wheel }) => wheel),
   };
   const known = sources.length;

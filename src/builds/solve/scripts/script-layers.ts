@@ -91,7 +91,10 @@ export function createScriptLayers(deps: ScriptLayersDeps): ScriptLayers {
           platform: formatPlatform(environment.platform),
           program: scriptProgram(environment.scripted),
           access: rights.forBuilder(undefined),
-          ...{ domain, log, count, signal },
+          domain,
+          log,
+          count,
+          signal,
         });
         return keptSteps.keep(key, made);
       };

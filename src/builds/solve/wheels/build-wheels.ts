@@ -179,7 +179,10 @@ export function createWheelBuilds(deps: BuildWheelsDeps): WheelBuilds {
       files: found,
       parts,
       access: rights.forBuilder(undefined),
-      ...{ domain, log, count, signal },
+      domain,
+      log,
+      count,
+      signal,
     });
     return { ...result, sourceBytes: given.source && found[0]?.size };
   };

@@ -39,7 +39,10 @@ export async function partsOfCommit(
     log.write(`The history and tags of ${commit.url} are not used: ${history.problem}\n`);
   }
   return {
-    ...{ commit, history, submodules: modules, hasSubmodules: isListed },
+    commit,
+    history,
+    submodules: modules,
+    hasSubmodules: isListed,
     note: { listed: listed.label, label: history.label },
     [Symbol.asyncDispose]: () => history[Symbol.asyncDispose](),
   };

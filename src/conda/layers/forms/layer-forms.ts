@@ -62,7 +62,9 @@ export function createLayerForms({ content, kept }: LayerFormsDeps): ReformLayer
       const { digest, size, tarDigest } = row;
       reformed[at] = {
         ...layer,
-        ...{ gzipDigest: digest, gzipSize: size, tarDigest },
+        gzipDigest: digest,
+        gzipSize: size,
+        tarDigest,
         ...(mode === 'estargz' ? { annotations: annotationsOf(row) } : {}),
         ...(mode === 'zstd' ? { compression: mode } : {}),
       };
