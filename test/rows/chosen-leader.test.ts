@@ -2,9 +2,10 @@
 import assert from 'node:assert/strict';
 import { after, suite, test } from 'node:test';
 import pg from 'pg';
+import { awaitLead } from '../../src/storage/rows/postgres/lead-wait.ts';
 import { openPostgres } from '../../src/storage/rows/postgres/postgres-database.ts';
 import { openReplicaList } from '../../src/storage/rows/postgres/replica-list.ts';
-import { awaitLead, type ServerLock } from '../../src/storage/rows/postgres/server-lock.ts';
+import type { ServerLock } from '../../src/storage/rows/postgres/server-lock.ts';
 import { eventually } from '../world/eventually.ts';
 import { startPostgres } from '../world/postgres.ts';
 
@@ -56,7 +57,7 @@ async function site() {
     };
   };
   return {
-    ...{ list, client, start },
+    ...{ url, list, client, start },
     /** Starts replicas, of which the first one leads. */
     async startAll<const T extends readonly string[]>(...names: T) {
       const started = [];
@@ -149,6 +150,22 @@ suite('the next leader', () => {
     await first.lock()?.handOver();
     assert.ok(await second.leads());
     assert.equal(await at.list.choose(pid), false);
+  });
+
+  test('is another one when the wait of the first one ends at the moment when it gets the lock', async () => {
+    await using at = await site();
+    const closing = new AbortController();
+    const stopped = awaitLead(at.url, {
+      ...{ onLeader() {}, onNews() {}, onHandOver() {}, onOutage() {}, onWrongClock() {} },
+      // The clock is read before the attempt.
+      now() {
+        closing.abort(new Error('it stops'));
+        return Date.now();
+      },
+      signal: closing.signal,
+    }).then(lock => lock.release());
+    await assert.rejects(stopped, /it stops/);
+    assert.ok((await at.start('two').leads())?.isHeld);
   });
 
   test('is the one that started last when a leader stops', async () => {

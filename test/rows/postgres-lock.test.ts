@@ -6,6 +6,7 @@ import { type AddressInfo, connect, createServer, type Server } from 'node:net';
 import { after, suite, test } from 'node:test';
 import pg from 'pg';
 import { Fault } from '../../src/foundation/fault.ts';
+import { awaitLead } from '../../src/storage/rows/postgres/lead-wait.ts';
 import {
   claimLock,
   lockClient,
@@ -15,7 +16,7 @@ import {
 import { openPostgres } from '../../src/storage/rows/postgres/postgres-database.ts';
 import { migratePostgres } from '../../src/storage/rows/postgres/postgres-migrations.ts';
 import { postgresMigrations } from '../../src/storage/rows/postgres/postgres-schema.ts';
-import { awaitLead, takeServerLock } from '../../src/storage/rows/postgres/server-lock.ts';
+import { takeServerLock } from '../../src/storage/rows/postgres/server-lock.ts';
 import { eventually } from '../world/eventually.ts';
 import { startPostgres } from '../world/postgres.ts';
 import { startSilentProxy } from '../world/silent-proxy.ts';

@@ -108,6 +108,10 @@ export async function serve(
         replica?.drain();
       },
       handOver: async () => replica?.giveUpLead(),
+      async close() {
+        await replica?.keepLead();
+        await app.close();
+      },
     };
     return await stopOn(end, listeners, running, config, log);
   } catch (thrown) {

@@ -14,7 +14,7 @@ export type StopReason = (typeof signals)[number] | 'lost' | 'moved';
 interface Running {
   /** Reports the server as not ready for new work. Running work continues, except what a server without its lead cannot finish. */
   drain(why: StopReason): void;
-  /** Gives up the lead of the site, if this server has it and another one waits for it. Never rejects. */
+  /** Gives up the lead of the site, if this server has it, at once or when another one waits for it. Never rejects. */
   handOver?(): Promise<void>;
   close(): Promise<void>;
 }

@@ -2,6 +2,7 @@ import { hkdfSync } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { sendUnsent, unsentIn } from '../../builds/index.ts';
 import { readVersion } from '../../foundation/version.ts';
 import { atMost } from '../../foundation/work.ts';
@@ -27,20 +28,24 @@ import { accepted, createLeadNews, type HeardLead, refused } from './lead-news.t
 export interface Replica extends Follower {
   /**
    * Follows until this replica has the lock that makes it the leader, or until it stops. Calls `onFollow` once, when it
-   * knows whom to follow. Returns false when it has the lock.
+   * knows whom to follow. Returns false when it has the lock. One that stops follows until `close`, and no longer waits for
+   * the lock.
    *
    * @throws {@link ConfigError} when the leader uses other keys
    */
   follow(stopping: Promise<unknown>, onFollow: (leader: URL) => void): Promise<boolean>;
-  /** The lock that makes this replica the leader. Rejects after `close`. */
+  /** The lock that makes this replica the leader. Rejects when it stops first. */
   readonly lock: Promise<ServerLock>;
   /** Lets the other replicas know that this one leads, and sends it the waiting requests. */
   lead(work: LeaderWork): Promise<void>;
   /**
    * Gives up the lead if another replica waits for it: new requests go to the next leader, changes in progress have a
-   * second, and running transfers continue. Does nothing before {@link lead}, and when it has been given up. Never rejects.
+   * second, and running transfers continue. If none waits, the first one that does gets the lead until {@link keepLead}.
+   * Does nothing before {@link lead}, and when it has been given up. Never rejects.
    */
   giveUpLead(): Promise<void>;
+  /** Gives the lead to no other replica from now on, before this one closes. Waits for a handover that has begun. */
+  keepLead(): Promise<void>;
   /** Resolves when another replica has taken the lock from this one, or got it as the operator wanted. */
   readonly lost: Promise<'lost' | 'moved'>;
   /** Returns the entry for clients and for other replicas. */
@@ -74,6 +79,10 @@ export async function startReplica(
   const strange = Promise.withResolvers<never>();
   const lost = Promise.withResolvers<'lost' | 'moved'>();
   const closing = new AbortController();
+  /** Ends the wait for the lock. */
+  const waiting = new AbortController();
+  /** Ends the offer of the lead to other replicas. */
+  const offering = new AbortController();
   const changes = createChanges();
   let leading: LeaderWork | undefined;
   /** True from the moment when another replica says that it leads, while this one cannot ask the database. */
@@ -121,7 +130,7 @@ export async function startReplica(
     },
     onOutage,
     onReplaced() {
-      if (!leading || givingUp) return;
+      if (!leading || givingUp || offering.signal.aborted) return;
       log.info('the operator wants another replica to lead: this one gives up the lead');
       void giveUpLead().then(
         isGivenUp => {
@@ -135,7 +144,7 @@ export async function startReplica(
       );
     },
     self: { address: address.href, version: readVersion().version },
-    signal: closing.signal,
+    signal: waiting.signal,
     onNews(event) {
       // It has stopped the work of a leader.
       if (event !== 'taken' && !(isReplaced && event === 'held')) return logLock(log, event);
@@ -147,6 +156,29 @@ export async function startReplica(
   void sendLeftLogs(deps, closing.signal).catch(err =>
     log.warn({ err }, 'logs of ended builds cannot be sent to the object store'),
   );
+
+  /** Goes on to follow until `close`, without a wait for the lock. */
+  const watch = (onHeard?: () => void): void => {
+    void watchLead(database, {
+      ...{ onLeader, onOutage, signal: closing.signal },
+      onReadable: follower.noteReadable,
+      onHandOver: leader.handOver,
+      ...(onHeard ? { onHeard } : {}),
+    });
+  };
+  /** Ends the wait for the lock: nobody would lead while this replica has it. Never rejects. */
+  const stopWaiting = async (): Promise<void> => {
+    const heard = Promise.withResolvers<void>();
+    watch(heard.resolve);
+    // It misses no news of a handover meanwhile.
+    await atMost(hearMs, heard.promise);
+    waiting.abort(new Error('the replica stops'));
+    // It may have arrived at this moment.
+    await lock.then(
+      held => held.handOver(),
+      () => {},
+    );
+  };
 
   const ledBy = (next: URL): void => {
     if (leader.address?.href !== next.href) leader.handOver();
@@ -173,7 +205,7 @@ export async function startReplica(
     work.follow(entryOf(follower.entry));
     await stopLeading(work);
     await held.handOver();
-    void watchLead(database, { onLeader, onOutage, signal: closing.signal });
+    watch();
     log.info(
       { ms: Math.round(performance.now() - began) },
       'another replica takes the lead: this one finishes its transfers',
@@ -187,6 +219,15 @@ export async function startReplica(
       givingUp = undefined;
     });
     return givingUp;
+  };
+  /** Looks for a replica that starts while this one stops. Never rejects. */
+  const giveUpLater = async (): Promise<void> => {
+    const { signal } = offering;
+    while (leading) {
+      await sleep(offerMs, undefined, { ref: false, signal }).catch(() => {});
+      if (signal.aborted) return;
+      await giveUpLead().catch(err => log.error({ err }, 'the lead cannot be handed over'));
+    }
   };
 
   /** Answers another replica that says that it leads. */
@@ -247,7 +288,10 @@ export async function startReplica(
     entry: entryOf(follower.entry),
     async follow(stopping, onFollow) {
       void known.promise.then(onFollow);
-      return Promise.race([lock.then(() => false), strange.promise, stopping.then(() => true)]);
+      const stops = stopping.then(() => true);
+      const isStopping = await Promise.race([lock.then(() => false), strange.promise, stops]);
+      if (isStopping) void stopWaiting();
+      return isStopping;
     },
     lock,
     lost: lost.promise,
@@ -266,6 +310,11 @@ export async function startReplica(
     },
     async giveUpLead() {
       await giveUpLead();
+      void giveUpLater();
+    },
+    async keepLead() {
+      offering.abort();
+      await givingUp?.catch(() => {});
     },
     admit: ({ respond, handleUpgrade }) =>
       entryOf({
@@ -282,7 +331,8 @@ export async function startReplica(
         },
       }),
     async close() {
-      closing.abort(new Error('the replica stops'));
+      const reason = new Error('the replica stops');
+      for (const ended of [closing, waiting, offering]) ended.abort(reason);
       await lock.then(
         held => held.release(),
         () => {},
@@ -305,6 +355,9 @@ function olderVersion(): string {
 // Writes wait for as long as both, and for the start of the next leader.
 const changesMs = 1000;
 const releaseMs = 1000;
+const hearMs = 500;
+// A replica that waits for the lead asks twice a second.
+const offerMs = 1000;
 
 /** Counts the requests in progress that may change something. */
 function createChanges() {

@@ -1,4 +1,5 @@
 import { Fault } from '../../../foundation/fault.ts';
+import { startFaultOf } from './postgres-connection.ts';
 
 const retryAfterSeconds = 5;
 
@@ -41,4 +42,23 @@ export function notHeld(): Fault {
     'The connection to the database was lost and is being restored: try again in a moment',
     { phase: 'store', retryAfterSeconds },
   );
+}
+
+/** Reports each reason of an outage once. */
+export function outagesFor(report: (reason: string | undefined) => void) {
+  const reasons = new Set<string>();
+  return {
+    note(error: unknown): void {
+      const fault = startFaultOf(error);
+      const reason = fault instanceof Error ? fault.message : String(fault);
+      if (!reasons.has(reason)) report(reason);
+      reasons.add(reason);
+    },
+    /** Returns what the database has answered. */
+    end<T>(result?: T): T | undefined {
+      if (reasons.size > 0) report(undefined);
+      reasons.clear();
+      return result;
+    },
+  };
 }

@@ -1,9 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
+import { boundedCache } from '../../../foundation/bounded-cache.ts';
 import type { Fault } from '../../../foundation/fault.ts';
 import {
   notHeld,
+  outagesFor,
   silentDatabase,
   takenByLeader,
   takenByOther,
@@ -12,7 +14,6 @@ import {
 import {
   type Beat,
   claimLock,
-  databaseTimeOf,
   fenceOf,
   type Heartbeat,
   handOverLock,
@@ -23,11 +24,7 @@ import {
   type LeadNews,
   type LockSession,
   listenForLead,
-  lockClient,
-  nameSession,
   openLockSession,
-  readLeader,
-  replicaName,
   tryServerLock,
   untilSilent,
   usualHeartbeat,
@@ -39,12 +36,9 @@ import {
   chosenReplica,
   endChoice,
   enterReplica,
-  lateReplica,
-  olderReplica,
   type ReplicaSelf,
   unheardReplicas,
 } from './replica-list.ts';
-import { compareSchema } from './schema-version.ts';
 
 /** The lock of the server that uses the database. It ends with its connection, and is taken again. */
 export interface ServerLock {
@@ -88,6 +82,8 @@ export interface Announced {
 export type LockNews = 'silent' | 'lost' | 'held' | 'taken';
 
 const pauseMs = 500;
+// PostgreSQL ends the session of a silent host within about 20 seconds. Until then, there are at most two attempts a second.
+const mostEnding = 64;
 
 export interface LockWait {
   /** How long another server may have the lock (ms). `Infinity` waits through outages of the database as well. */
@@ -106,7 +102,7 @@ export interface LockWait {
   readonly self?: ReplicaSelf;
   /** Called about once a second while another replica is chosen to lead next. */
   readonly onReplaced?: () => void;
-  /** Ends the wait. */
+  /** Ends the wait. A lock that arrives at that moment is handed over. */
   readonly signal?: AbortSignal;
   readonly heartbeat?: Heartbeat;
 }
@@ -158,8 +154,8 @@ export async function takeServerLock(
   const closing = new AbortController();
   const { signal } = closing;
   const outages = outagesFor(onOutage);
-  // PostgreSQL may not know yet that one of these sessions has ended.
-  const own = new Set<number>();
+  // PostgreSQL may not know yet that one of these sessions has ended, and may have given it the lock.
+  const own = boundedCache<number, true>(mostEnding);
 
   /** Returns `own` while PostgreSQL keeps the lock for an earlier session of this server. */
   const attempt = async (): Promise<'locked' | 'own' | 'taken'> => {
@@ -168,17 +164,16 @@ export async function takeServerLock(
     const { client, pid } = session;
     isSilent = false;
     try {
-      const before = new Set(own);
-      own.add(pid);
       await enter(client);
       // A server that has led since its start has memory that fits the rows.
       const isAllowed = isClaimed || ((await mayTake(client)) && !(await isReplaced(session)));
+      if (isAllowed) own.set(pid, true);
       if (!isAllowed || !(await tryServerLock(client))) {
         own.delete(pid);
         if (!news.has(session)) news.set(session, await listenForLead(client, onHandOver));
         const holders = await holdersOf(client);
         waiting = session;
-        return holders.some(holder => !before.has(holder)) ? 'taken' : 'own';
+        return holders.some(holder => !own.has(holder)) ? 'taken' : 'own';
       }
       if (!isClaimed) await claimLock(client, id);
       else if (!(await isClaimedBy(client, id))) {
@@ -292,7 +287,7 @@ export async function takeServerLock(
     throw error;
   }
 
-  return {
+  const lock: ServerLock = {
     require() {
       if (isTaken || isHandedOver) throw taken();
       if (isSilent) throw silentDatabase();
@@ -348,122 +343,9 @@ export async function takeServerLock(
       await Promise.race([drop(), sleep(pauseMs, undefined, { ref: false })]);
     },
   };
-}
-
-// The clocks of machines with NTP differ by less than a second. With more, names would end too early or too late.
-const longestDifferenceMs = 10 * 60_000;
-// A replica that follows judges tokens of the leader, which end after minutes, by its own clock.
-const closeMs = 10_000;
-
-export interface LeadWait {
-  /** Called each half second with the replica that leads now; undefined while nobody does. */
-  readonly onLeader: (leader: Leader | undefined) => void;
-  /** Called each half second: true when the rows have the schema of this version, and the clock is close to that of the database. */
-  readonly onReadable?: (isReadable: boolean) => void;
-  readonly onNews: (news: LockNews) => void;
-  /** Called when the leader hands the lead over. It still finishes its transfers. */
-  readonly onHandOver: () => void;
-  /** Called about once a second when this replica leads, and another one is chosen to lead next. */
-  readonly onReplaced?: () => void;
-  /** What the list of replicas says of this one. */
-  readonly self?: ReplicaSelf;
-  /** Called when the clock of this machine begins to differ from that of the database: by so much (ms). 0: it fits again. */
-  readonly onWrongClock: (aheadMs: number) => void;
-  /** Called when a newer version has changed the schema of the rows. False: they have that of this version again, or an older one. */
-  readonly onNewerSchema?: (isNewer: boolean) => void;
-  /** ms since the epoch */
-  readonly now?: () => number;
-  /** Called with each new reason why the database cannot be asked; undefined when it answers again. */
-  readonly onOutage: (reason: string | undefined) => void;
-  /** Ends the wait. */
-  readonly signal: AbortSignal;
-}
-
-/**
- * Waits until no other replica has the lock of the server, and takes it. Waits through outages of the database.
- *
- * @throws {@link Fault} when the address is wrong, or the database rejects its login; the reason of the signal
- */
-export function awaitLead(
-  url: string,
-  {
-    onLeader,
-    onReadable,
-    onWrongClock,
-    onNewerSchema = () => {},
-    now = Date.now,
-    ...wait
-  }: LeadWait,
-): Promise<ServerLock> {
-  let isWrong = false;
-  let isNewer = false;
-  let isReadable = false;
-  return takeServerLock(() => lockClient(url, replicaName), {
-    patienceMs: Number.POSITIVE_INFINITY,
-    ...wait,
-    async mayTake(client) {
-      const aheadMs = now() - (await databaseTimeOf(client));
-      const schema = await compareSchema(client);
-      const [wasWrong, wasNewer] = [isWrong, isNewer];
-      isWrong = Math.abs(aheadMs) > longestDifferenceMs;
-      isNewer = schema === 'newer';
-      isReadable = schema === 'own' && Math.abs(aheadMs) <= closeMs;
-      const hindered = isWrong ? lateReplica : isNewer ? olderReplica : undefined;
-      // No leader hands its lead over to such a replica.
-      if (hindered ?? (wasWrong || wasNewer)) await nameSession(client, hindered ?? replicaName);
-      if (isWrong !== wasWrong) onWrongClock(isWrong ? aheadMs : 0);
-      if (isNewer !== wasNewer) onNewerSchema(isNewer);
-      return hindered === undefined;
-    },
-    async whileWaiting(client) {
-      onReadable?.(isReadable);
-      onLeader(await readLeader(client));
-    },
-  });
-}
-
-/**
- * Calls `onLeader` with the replica that leads, until the signal ends it, and never takes the lock: a replica that stops
- * hands requests on until then.
- */
-export async function watchLead(
-  url: string,
-  { onLeader, onOutage, signal }: Pick<LeadWait, 'onLeader' | 'onOutage' | 'signal'>,
-): Promise<void> {
-  const outages = outagesFor(onOutage);
-  while (!signal.aborted) {
-    let session: LockSession | undefined;
-    try {
-      session = await openLockSession(() => lockClient(url, 'sluice replica that stops'));
-      const news = await listenForLead(session.client);
-      while (!signal.aborted) {
-        onLeader(await readLeader(session.client));
-        outages.end();
-        await news.wait(pauseMs, signal);
-      }
-    } catch (error) {
-      if (!signal.aborted) outages.note(error);
-    }
-    void session?.client.end().catch(() => {});
-    await sleep(pauseMs, undefined, { signal, ref: false }).catch(() => {});
+  if (cancelled?.aborted) {
+    await lock.handOver();
+    throw cancelled.reason;
   }
-}
-
-/** Reports each reason of an outage once. */
-function outagesFor(report: (reason: string | undefined) => void) {
-  const reasons = new Set<string>();
-  return {
-    note(error: unknown): void {
-      const fault = startFaultOf(error);
-      const reason = fault instanceof Error ? fault.message : String(fault);
-      if (!reasons.has(reason)) report(reason);
-      reasons.add(reason);
-    },
-    /** Returns what the database has answered. */
-    end<T>(result?: T): T | undefined {
-      if (reasons.size > 0) report(undefined);
-      reasons.clear();
-      return result;
-    },
-  };
+  return lock;
 }
