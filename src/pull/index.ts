@@ -20,6 +20,7 @@ export {
   type ImageFinder,
   StillBuilding,
 } from './image-finder.ts';
+export { createKeptRights } from './kept-rights.ts';
 export {
   containerSubject,
   createPullCounter,

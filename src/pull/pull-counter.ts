@@ -15,8 +15,10 @@ const maxClients = 100_000;
 export interface PullCounter {
   /** Returns true while a pull of the client is already counted. */
   isRunning(client: string, token: string): boolean;
-  /** Marks a pull of the client as counted. */
-  begin(client: string, token: string): void;
+  /** Returns how long a pull of the client still counts as the same one, ms. 0: it is not counted. */
+  leftMs(client: string, token: string): number;
+  /** Marks a pull of the client as counted, for half a minute or a shorter time (ms). */
+  begin(client: string, token: string, ms?: number): void;
 }
 
 export function createPullCounter(now: () => number = () => performance.now()): PullCounter {
@@ -28,8 +30,10 @@ export function createPullCounter(now: () => number = () => performance.now()): 
   const keyOf = (client: string, token: string) => `${client} ${token}`;
   return {
     isRunning: (client, token) => running.has(keyOf(client, token)),
-    begin(client, token) {
-      running.set(keyOf(client, token), true);
+    leftMs: (client, token) => Math.max(0, running.getRemainingTTL(keyOf(client, token))),
+    begin(client, token, ms = windowMs) {
+      if (ms > 0) running.set(keyOf(client, token), true, { ttl: Math.min(ms, windowMs) });
+      else running.delete(keyOf(client, token));
     },
   };
 }

@@ -46,8 +46,10 @@ export interface Scans {
   /**
    * Lets an image pass that must pass a scan, and waits a while for that scan. Throws {@link StillBuilding} while it
    * runs, and another `Fault` for an image that must not be pulled.
+   *
+   * @param patienceMs how long it waits. Default: as long as pulls wait
    */
-  admit(wanted: WantedScan): Promise<void>;
+  admit(wanted: WantedScan, patienceMs?: number): Promise<void>;
   /** Returns why an image must not be pulled; undefined for one that may. */
   refusalOf(scan: Scan, levels: readonly string[]): string | undefined;
   /** Address of the page of a scan. */
@@ -342,11 +344,11 @@ export function createScans(deps: ScansDeps): Scans {
 
     get,
 
-    async admit(wanted) {
+    async admit(wanted, patienceMs = limits.pullWait) {
       const job = running.get(wanted.id);
       if (job) {
         const ended = new AbortController();
-        const late = sleep(limits.pullWait, undefined, { signal: ended.signal, ref: false });
+        const late = sleep(patienceMs, undefined, { signal: ended.signal, ref: false });
         await Promise.race([job.work, late]);
         ended.abort();
         late.catch(() => {});

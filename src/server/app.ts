@@ -284,7 +284,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
   return {
     koa,
     pairing: client.pairing,
-    takePulls: createTakePulls({ ...served, tokens: containers.tokens, countHosted }),
+    takePulls: createTakePulls({ ...containers, meter: served.meter, countHosted }),
     noteRefused(limit, network) {
       state.tally.add('limits', { limit });
       state.tally.add('refused callers', { caller: network });

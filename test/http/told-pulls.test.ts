@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Fault } from '../../src/foundation/fault.ts';
-import { createLimiter } from '../../src/http/limits/limiter.ts';
+import { type CallerRates, createLimiter } from '../../src/http/limits/limiter.ts';
 import { createPullMeter } from '../../src/http/registry/pull-meter.ts';
 import {
   createTakePulls,
@@ -17,7 +17,7 @@ import { createPullTeller } from '../../src/server/replicas/reads/pull-teller.ts
 
 const limit = 2;
 const rate = { count: limit, seconds: 3600 };
-const rates = { anonymous: rate, authenticated: undefined };
+const usualRates: CallerRates = { anonymous: rate, authenticated: undefined };
 const request = (token: string, user?: string) =>
   ({
     token,
@@ -25,18 +25,26 @@ const request = (token: string, user?: string) =>
     caller: { address: '', ...(user === undefined ? {} : { user }) },
   }) as unknown as ContainerRequest;
 
-function startSite() {
+function startSite(rates: CallerRates = usualRates) {
   const clock = { now: 1 };
   const now = () => clock.now;
   const counted: string[] = [];
   const hosted: string[] = [];
+  const described: string[] = [];
   const get = async (token: string) => {
     if (token === 'ended') throw new Fault('not-found', 'ended');
+    if (!site.hasDatabase) throw new Fault('unavailable', 'no database', { phase: 'store' });
     return request(token, token === 'of a user' ? 'ada' : undefined);
   };
   const createLeader = () =>
     createTakePulls({
-      tokens: { get, describe: get },
+      tokens: {
+        get,
+        async describe(token) {
+          described.push(token);
+          return request(token);
+        },
+      },
       meter: createPullMeter({
         counter: createPullCounter(now),
         limiter: createLimiter('pulls', now),
@@ -45,26 +53,38 @@ function startSite() {
         record: ({ token }) => counted.push(token),
       }),
       countHosted: ({ repository }) => hosted.push(repository),
-      async findImage({ token }) {
+      async requireRight({ token }) {
         if (token === 'without a right') throw new Fault('denied', 'no right');
+        if (token === 'of a slow registry') return new Promise(() => {});
       },
     });
   const messages: (readonly ToldPull[])[] = [];
-  const site = { leader: createLeader() as ReturnType<typeof createLeader> | undefined };
-  const teller = createPullTeller({
-    rates,
-    now,
-    async send(pulls) {
-      messages.push(pulls);
-      const told = readToldPulls(Buffer.from(JSON.stringify(pulls)));
-      const replies = await site.leader?.(told);
-      return replies && readToldReplies(Buffer.from(JSON.stringify(replies)), pulls.length);
-    },
-  });
-  return { clock, counted, hosted, messages, site, teller, createLeader };
+  const site = {
+    leader: createLeader() as ReturnType<typeof createLeader> | undefined,
+    hasDatabase: true,
+  };
+  const createReplica = () =>
+    createPullTeller({
+      rates,
+      now,
+      async send(pulls) {
+        messages.push(pulls);
+        const told = readToldPulls(Buffer.from(JSON.stringify(pulls)));
+        const replies = await site.leader?.(told);
+        return replies && readToldReplies(Buffer.from(JSON.stringify(replies)), pulls.length);
+      },
+    });
+  const teller = createReplica();
+  return {
+    ...{ clock, counted, hosted, described, messages, site, teller },
+    createLeader,
+    createReplica,
+  };
 }
 
-const pull = async ({ teller }: ReturnType<typeof startSite>, client: string, token: string) => {
+type Replica = Pick<ReturnType<typeof startSite>, 'teller'>;
+
+const pull = async ({ teller }: Replica, client: string, token: string) => {
   const asked = request(token, token === 'of a user' ? 'ada' : undefined);
   if (!teller.meter.admit(client, asked)) await teller.meter.count(client, asked);
   return teller.meter.headers(client, asked)['ratelimit-remaining'];
@@ -105,6 +125,170 @@ test('the leader says whether a right holds', async () => {
   site.site.leader = undefined;
   assert.equal(await teller.mayPull('a'), false);
   teller.close();
+});
+
+const brief = { timeout: 5000 };
+
+test('a right that the leader cannot check at once holds up no pull', brief, async ({ mock }) => {
+  mock.timers.enable({ apis: ['setTimeout'] });
+  const site = startSite();
+  const { teller, messages } = site;
+  const slow = teller.mayPull('of a slow registry');
+  assert.equal(await pull(site, 'client', 'a'), '1');
+  assert.equal(await teller.mayPull('b'), true);
+  const answered = messages.length;
+  mock.timers.tick(500);
+  assert.equal(await slow, false);
+  // The leader was reached: the next right is asked for at once, and the limit is that of the leader.
+  assert.equal(await teller.mayPull('c'), true);
+  assert.equal(await pull(site, 'client', 'c'), '0');
+  assert.equal(messages.length, answered + 2);
+  teller.close();
+});
+
+test('while the leader has lost its database, a replica limits by itself, and the leader counts later', async () => {
+  const site = startSite();
+  const { clock, counted, described, messages, teller } = site;
+  await pull(site, 'client', 'a');
+  site.site.hasDatabase = false;
+  await pull(site, 'client', 'b');
+  await teller.meter.look?.('client', request('c'));
+  await pull(site, 'other', 'of a user');
+  teller.countHosted({
+    client: '',
+    isHead: false,
+    repository: 'x',
+    reference: 'y',
+    digest: 'z' as never,
+  });
+  messages.length = 0;
+  await teller.flush();
+  assert.deepEqual([counted, site.hosted, messages.length], [['a'], ['x'], 1]);
+  await pull(site, 'client', 'c');
+  await assert.rejects(pull(site, 'client', 'd'), { kind: 'too-many-requests' });
+  assert.equal(await teller.mayPull('a'), false);
+  site.site.hasDatabase = true;
+  clock.now += 1000;
+  await teller.flush();
+  assert.deepEqual(counted, ['a', 'b', 'of a user', 'c']);
+  assert.deepEqual(site.hosted, ['x']);
+  // What is in the memory of the leader is not read again.
+  assert.deepEqual(described, []);
+  await assert.rejects(pull(site, 'client', 'd'), LeaderOnly);
+  teller.close();
+});
+
+test('a pull that has ended before the leader counts it is counted', async () => {
+  const site = startSite();
+  site.site.leader = undefined;
+  await pull(site, 'client', 'of a user');
+  const [told] = site.messages.flat();
+  await site.createLeader()([{ kind: 'served', client: 'c', token: 'ended', what: 'done' }]);
+  assert.equal(told, undefined);
+  assert.deepEqual([site.described, site.counted], [['ended'], ['ended']]);
+  site.teller.close();
+});
+
+test('one pull through two replicas ends half a minute after it began', async () => {
+  for (const token of ['a', 'of a user']) {
+    const site = startSite();
+    const { clock, counted } = site;
+    const other = { teller: site.createReplica() };
+    const at = async (ms: number, replica: Replica) => {
+      clock.now = 1 + ms;
+      await pull(replica, 'client', token);
+      await replica.teller.flush();
+    };
+    await at(0, site);
+    await at(29_000, other);
+    assert.equal(counted.length, 1, token);
+    await at(31_000, other);
+    assert.equal(counted.length, 2, token);
+    site.teller.close();
+    other.teller.close();
+  }
+});
+
+test('the minute without a leader begins when it is missed, also at a replica that had nothing to ask', async () => {
+  const site = startSite();
+  const { clock, teller, messages } = site;
+  site.site.leader = undefined;
+  teller.greet();
+  await assert.rejects(pull(site, 'client', 'a'), LeaderOnly);
+  site.site.leader = site.createLeader();
+  clock.now += 1000;
+  teller.greet();
+  await new Promise(setImmediate);
+  assert.deepEqual(messages.at(-1), []);
+  const greeted = messages.length;
+  clock.now += 600_000;
+  teller.greet();
+  assert.equal(messages.length, greeted);
+  site.site.leader = undefined;
+  await pull(site, 'client', 'a');
+  clock.now += 61_000;
+  await assert.rejects(pull(site, 'client', 'a'), LeaderOnly);
+  teller.close();
+});
+
+/** Returns the pulls that four replicas admit, those that one server admits at the same moments, and how many are refused. */
+async function countAtFour(limit: number, rounds: number) {
+  const rates = { ...usualRates, anonymous: { count: limit, seconds: 3600 } };
+  const site = startSite(rates);
+  const { clock, counted } = site;
+  const replicas = Array.from({ length: 4 }, () => ({ teller: site.createReplica() }));
+  const now = () => clock.now;
+  let single = 0;
+  const meter = createPullMeter({
+    counter: createPullCounter(now),
+    limiter: createLimiter('pulls', now),
+    rates,
+    usage: { add() {} } as never,
+    record() {
+      single += 1;
+    },
+  });
+  let seed = 7;
+  const below = (count: number): number => {
+    seed = (seed * 48_271) % (2 ** 31 - 1);
+    return Math.floor((seed / 2 ** 31) * count);
+  };
+  let refused = 0;
+  for (let round = 0; round < rounds; round += 1) {
+    clock.now += below(15_000);
+    // Clients ask several replicas at once, and again within the same pull.
+    const pulls = Array.from({ length: 1 + below(3) }, () => ({
+      client: `192.0.2.${below(2)}`,
+      token: `token ${below(2)}`,
+      replica: replicas[below(4)] as Replica,
+    }));
+    const results = await Promise.allSettled(
+      pulls.map(({ client, token, replica }) => pull(replica, client, token)),
+    );
+    for (const result of results) {
+      if (result.status === 'fulfilled') continue;
+      assert.ok(result.reason instanceof LeaderOnly);
+      refused += 1;
+    }
+    for (const { client, token } of pulls) {
+      try {
+        if (!meter.admit(client, request(token))) meter.count(client, request(token));
+      } catch {
+        // The limit is reached.
+      }
+    }
+  }
+  for (const { teller } of replicas) teller.close();
+  return { counted: counted.length, single, refused };
+}
+
+test('four replicas admit what one server does, within 5 %', async () => {
+  for (const limit of [20, 10_000]) {
+    const { counted, single, refused } = await countAtFour(limit, 200);
+    assert.equal(refused > 0, limit === 20);
+    const said = `${counted} pulls, and ${single} at a single server, limit ${limit}`;
+    assert.ok(Math.abs(counted / single - 1) <= 0.05, said);
+  }
 });
 
 test('pulls that arrive while a message is on its way share the next one', async () => {
@@ -150,13 +334,15 @@ test('without a leader, a replica limits by itself for a minute, and the next le
     reference: 'y',
     digest: 'z' as never,
   });
+  clock.now += 59_000;
+  await pull(site, 'new client', 'b');
   clock.now += 2000;
   await assert.rejects(pull(site, 'new client', 'e'), LeaderOnly);
   await teller.flush();
   assert.deepEqual(counted, ['a']);
   site.site.leader = site.createLeader();
   await teller.flush();
-  assert.deepEqual(counted, ['a', 'b', 'c']);
+  assert.deepEqual(counted, ['a', 'b', 'c', 'b']);
   assert.deepEqual(hosted, ['x']);
   clock.now += 1000;
   await assert.rejects(pull(site, 'client', 'd'), LeaderOnly);

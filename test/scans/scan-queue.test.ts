@@ -35,7 +35,13 @@ function memoryStore(): ScanStore {
 }
 
 /** Scans of one image, each of which waits until the test ends it. */
-function heldScans(index: object, maxWaiting: number, name = 'Held 1', billed?: BilledImages) {
+function heldScans(
+  index: object,
+  maxWaiting: number,
+  name = 'Held 1',
+  billed?: BilledImages,
+  pullWait = 10,
+) {
   const held = Promise.withResolvers<void>();
   const scanned: string[] = [];
   const scanner: Scanner = {
@@ -56,7 +62,7 @@ function heldScans(index: object, maxWaiting: number, name = 'Held 1', billed?: 
     billed: billed ?? (async () => async () => undefined),
     origin: 'https://sluice',
     pageUrlOf: id => `https://sluice/view/scans/${id}`,
-    limits: { timeout: 5000, concurrent: 2, maxWaiting, maxAge: 1000, pullWait: 10 },
+    limits: { timeout: 5000, concurrent: 2, maxWaiting, maxAge: 1000, pullWait },
     log: pino({ level: 'silent' }),
   });
   let count = 0;
@@ -98,6 +104,19 @@ suite('the queue of scans', () => {
       ...[waits, waits, full, waits],
     ]);
     world.end();
+    await world.scans.close();
+  });
+
+  const brief = { timeout: 5000 };
+  test('who cannot wait for a scan learns that it runs', brief, async () => {
+    const index = indexOf({ digest: digest('a'), ...linux('amd64') });
+    const world = heldScans(index, 8, 'Held 1', undefined, 60_000);
+    const id = await world.begin({ user: 'one', address: '' });
+    await assert.rejects(world.scans.admit({ id, mode: 'required', levels: [] }, 0), {
+      kind: 'unavailable',
+    });
+    world.end();
+    await world.scans.admit({ id, mode: 'required', levels: [] });
     await world.scans.close();
   });
 

@@ -31,6 +31,8 @@ interface PullMeterDeps {
 /** The meter of the server that counts. */
 export interface OwnPullMeter extends PullMeter {
   count(client: string, request: ContainerRequest): void;
+  /** Returns how long further requests of the pull count as the same one, ms. 0: it is not counted. */
+  leftMs(client: string, request: ContainerRequest): number;
   /** Counts a pull that has happened, even when the limit is reached. */
   note(client: string, request: ContainerRequest): void;
 }
@@ -68,6 +70,8 @@ export function createPullMeter({
       if (limit) limiter.take(limit.key, limit.rate, limit.advice);
       begin(client, request);
     },
+
+    leftMs: (client, { token }) => counter.leftMs(client, token),
 
     note(client, request) {
       if (counter.isRunning(client, request.token)) return;

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { Fault } from '../../foundation/fault.ts';
 import type { Digest } from '../../oci/digest.ts';
 import type { ContainerRequest } from '../../request/index.ts';
 import type { TokenRegistry } from '../../request/tokens/index.ts';
@@ -9,6 +10,8 @@ import type { OwnPullMeter } from './pull-meter.ts';
 export const mostToldPulls = 500;
 /** Bytes of such a message. */
 export const mostToldBytes = 1024 * 1024;
+/** How long the leader looks for what it does not have in memory. The replica waits for longer than this. */
+const answerMs = 500;
 
 // A name has at most 255 characters in most registries, and a digest of SHA-512 has 135.
 const text = z.string().max(1024);
@@ -43,12 +46,24 @@ export type ToldPull = z.infer<typeof toldPull>;
 export interface ToldReply {
   /** False when the replica must hand the request on, such as when a limit is reached. */
   readonly isAdmitted: boolean;
+  /** True when the leader cannot know it now, such as without its database. It has not counted the pull. */
+  readonly isUnknown?: boolean | undefined;
+  /**
+   * How long further requests of the pull belong to it, ms. For a pull that was answered already, only if the leader had counted it
+   * before.
+   */
+  readonly leftMs?: number | undefined;
   /** The headers with the remaining allowance. */
   readonly headers?: Readonly<Record<string, string>>;
 }
 
 const toldReplies = z.array(
-  z.object({ isAdmitted: z.boolean(), headers: z.record(text, text).optional() }),
+  z.object({
+    isAdmitted: z.boolean(),
+    isUnknown: z.boolean().optional(),
+    leftMs: z.number().nonnegative().optional(),
+    headers: z.record(text, text).optional(),
+  }),
 );
 
 /** Returns the responses to so many pulls. Throws for anything else. */
@@ -68,34 +83,66 @@ interface TakePullsDeps {
   readonly tokens: Pick<TokenRegistry, 'get' | 'describe'>;
   readonly meter: OwnPullMeter;
   readonly countHosted: CountHostedPull;
-  readonly findImage: (request: ContainerRequest) => Promise<unknown>;
+  /** Throws a {@link Fault} when the right to the image does not hold. Does not wait for builds and scans. */
+  readonly requireRight: (request: ContainerRequest) => Promise<unknown>;
 }
 
 const admitted: ToldReply = { isAdmitted: true };
 const refused: ToldReply = { isAdmitted: false };
+const unknown: ToldReply = { isAdmitted: false, isUnknown: true };
 
 export function createTakePulls(deps: TakePullsDeps): TakePulls {
-  const { tokens, meter, countHosted, findImage } = deps;
-  const take = async (pull: ToldPull): Promise<ToldReply> => {
+  const { tokens, meter, countHosted, requireRight } = deps;
+
+  /** A request that has ended counts as well. Most are in memory, and stay there for pulls without the database. */
+  const toldRequest = (token: string): Promise<ContainerRequest> =>
+    tokens.get(token).catch(error => {
+      if (error instanceof Fault && error.kind === 'not-found') return tokens.describe(token);
+      throw error;
+    });
+
+  const take = async (pull: ToldPull, late: Promise<never>): Promise<ToldReply> => {
     if (pull.kind === 'hosted') {
       const { client, isHead, repository, reference, digest } = pull;
       countHosted({ client, isHead, repository, reference, digest: digest as Digest });
       return admitted;
     }
     if (pull.kind === 'right') {
-      await findImage(await tokens.get(pull.token));
+      await Promise.race([tokens.get(pull.token).then(requireRight), late]);
       return admitted;
     }
     const { client, token, what } = pull;
+    // Nothing waits after this: a pull that the replica counts by itself is not counted here later.
+    const found = what === 'done' ? toldRequest(token) : tokens.get(token);
+    const request = await Promise.race([found, late]);
     if (what === 'done') {
-      // It may have ended since.
-      meter.note(client, await tokens.describe(token));
-      return admitted;
+      const leftMs = meter.leftMs(client, request);
+      meter.note(client, request);
+      return leftMs > 0 ? { isAdmitted: true, leftMs } : admitted;
     }
-    const request = await tokens.get(token);
     const isCounted = meter.admit(client, request);
     if (what === 'pull' && !isCounted) meter.count(client, request);
-    return { isAdmitted: true, headers: meter.headers(client, request) };
+    const leftMs = meter.leftMs(client, request);
+    return { isAdmitted: true, leftMs, headers: meter.headers(client, request) };
   };
-  return pulls => Promise.all(pulls.map(pull => take(pull).catch(() => refused)));
+
+  return async pulls => {
+    const { promise: late, reject } = Promise.withResolvers<never>();
+    late.catch(() => {});
+    const timer = setTimeout(() => reject(tooLate()), answerMs);
+    try {
+      return await Promise.all(pulls.map(pull => take(pull, late).catch(replyTo)));
+    } finally {
+      clearTimeout(timer);
+    }
+  };
+}
+
+/** A failure of this server or of what it needs refuses nothing. */
+function replyTo(error: unknown): ToldReply {
+  return error instanceof Fault && error.status >= 500 ? unknown : refused;
+}
+
+function tooLate(): Fault {
+  return new Fault('unavailable', 'The leading server of this site could not look it up in time');
 }

@@ -24,11 +24,13 @@ import {
   createBuiltBy,
   createFindServedBase,
   createImageFinder,
+  createKeptRights,
   createLookAtRight,
   createServedBases,
   type ImageFinder,
 } from '../../pull/index.ts';
 import {
+  type ContainerRequest,
   createAccept,
   createBaseFinder,
   createBuildIntake,
@@ -225,19 +227,20 @@ export function createContainers(
     servedPrefix: `${config.prefix}/`,
     isOpen: accessRules(config, publicUrl).pulls === 'open',
   });
+  const lookAtRight = createLookAtRight({
+    identities,
+    accessToBuilt,
+    builds,
+    findServed,
+    ownHost,
+    watch: rights,
+    lifeMs: config.rightLife,
+    graceMs: rightGraceMs,
+  });
   const findUnscanned = createImageFinder({
     documents,
     makeImage,
-    lookAtRight: createLookAtRight({
-      identities,
-      accessToBuilt,
-      builds,
-      findServed,
-      ownHost,
-      watch: rights,
-      lifeMs: config.rightLife,
-      graceMs: rightGraceMs,
-    }),
+    lookAtRight,
     builtBy: createBuiltBy(builds, config.builds.pullWait, logUrlOf),
   });
   const scans = createSiteScans(deps, state, registries, servedBases, findUnscanned, documents);
@@ -246,6 +249,12 @@ export function createContainers(
     const image = await findUnscanned(request);
     await requireScan(scans, config.scans, request);
     return image;
+  };
+  const keptRight = createKeptRights(lookAtRight);
+  /** Does the same without the image, and without waiting for a build or a scan. */
+  const requireRight = async (request: ContainerRequest): Promise<void> => {
+    await keptRight(request);
+    await requireScan(scans, config.scans, request, 0);
   };
   // A request that begins with a served name is a use of that image too.
   const findUsable: FindServed = async reference => {
@@ -312,6 +321,7 @@ export function createContainers(
     tokens,
     lives,
     findImage,
+    requireRight,
     scans,
     openRequest,
     servedBases,

@@ -75,10 +75,11 @@ export async function requireScan(
   scans: Scans | undefined,
   policy: ScanPolicy,
   request: ContainerRequest,
+  patienceMs?: number,
 ): Promise<void> {
   const wanted = scanToPass(policy, request);
   if (!wanted) return;
-  if (scans) return scans.admit(wanted);
+  if (scans) return scans.admit(wanted, patienceMs);
   throw new Fault(
     'denied',
     'This image was requested with a security scan, and this server no longer scans images: request it again without scanMode',

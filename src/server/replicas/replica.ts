@@ -1,13 +1,13 @@
 import { hkdfSync } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { sendUnsent, unsentIn } from '../../builds/index.ts';
 import { readVersion } from '../../foundation/version.ts';
 import { atMost } from '../../foundation/work.ts';
-import { admitHandedOn, handedOnHeaders, readBody } from '../../http/index.ts';
-import { mostToldBytes, readToldPulls, type TakePulls } from '../../http/registry/index.ts';
+import { admitHandedOn, handedOnHeaders } from '../../http/index.ts';
+import type { TakePulls } from '../../http/registry/index.ts';
 import { readKeyFile } from '../../storage/directory/index.ts';
 import { isDirectory, openNamedObjects } from '../../storage/index.ts';
 import {
@@ -20,6 +20,8 @@ import type { UpstreamDeps } from '../assembly/registry-clients.ts';
 import { logLock } from '../assembly/server-state.ts';
 import { ConfigError, type ReplicaSettings } from '../config/index.ts';
 import type { Entry } from '../life/entries.ts';
+import { createAnswerPulls } from './answer-pulls.ts';
+import { createChanges } from './changes.ts';
 import { createCurrentLeader } from './current-leader.ts';
 import { createFollower, type Follower } from './follower.ts';
 import { accepted, createLeadNews, type HeardLead, refused } from './lead-news.ts';
@@ -257,23 +259,7 @@ export async function startReplica(
       known.resolve(next);
     }
   };
-  /** Counts the pulls that another replica answers. */
-  const answerPulls = async (request: IncomingMessage, response: ServerResponse) => {
-    const work = leading;
-    const bytes = await readBody(request, mostToldBytes);
-    if (!work || !bytes) {
-      const follows = work ? {} : { [handedOnHeaders.proof]: 'follows' };
-      response.writeHead(work ? 413 : 503, { connection: 'close', ...follows }).end();
-      return;
-    }
-    try {
-      const replies = JSON.stringify(await work.takePulls(readToldPulls(bytes)));
-      response.writeHead(200, { 'content-type': 'application/json' }).end(replies);
-    } catch (err) {
-      log.warn({ err }, 'another replica sent pulls that this version does not understand');
-      response.writeHead(400, { connection: 'close' }).end();
-    }
-  };
+  const answerPulls = createAnswerPulls({ taker: () => leading?.takePulls, changes, log });
   const entryOf = ({ respond, handleUpgrade, refusesBody }: Entry): Entry => ({
     respond(request, response) {
       const heard = news.read(request);
@@ -358,29 +344,6 @@ const releaseMs = 1000;
 const hearMs = 500;
 // A replica that waits for the lead asks twice a second.
 const offerMs = 1000;
-
-/** Counts the requests in progress that may change something. */
-function createChanges() {
-  let running = 0;
-  let settled = Promise.withResolvers<void>();
-  return {
-    async during({ method }: IncomingMessage, work: Promise<void>): Promise<void> {
-      if (method === 'GET' || method === 'HEAD') return work;
-      running += 1;
-      try {
-        await work;
-      } finally {
-        running -= 1;
-        if (running === 0) {
-          settled.resolve();
-          settled = Promise.withResolvers();
-        }
-      }
-    },
-    /** Resolves when none is in progress. */
-    settled: async () => (running === 0 ? undefined : settled.promise),
-  };
-}
 
 function otherKeys(directory: string): ConfigError {
   return new ConfigError(

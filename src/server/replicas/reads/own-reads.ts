@@ -142,6 +142,7 @@ export function createOwnReads(deps: OwnReadsDeps): OwnReads {
     },
     noteReadable(isReadable) {
       heardAt = isReadable ? performance.now() : Number.NEGATIVE_INFINITY;
+      if (isCurrent()) teller.greet();
     },
     hinder(isNow) {
       isHindered = isNow;

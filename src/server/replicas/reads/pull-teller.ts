@@ -1,117 +1,92 @@
 import { boundedCache } from '../../../foundation/bounded-cache.ts';
 import { createLimiter, type Limiter, rateFor } from '../../../http/index.ts';
-import {
-  type CountHostedPull,
-  mostToldPulls,
-  type PullMeter,
-  type ToldPull,
-  type ToldReply,
+import type {
+  CountHostedPull,
+  PullMeter,
+  ToldPull,
+  ToldReply,
 } from '../../../http/registry/index.ts';
 import { createPullCounter } from '../../../pull/index.ts';
+import { createGatheredPulls, type GatheredPulls } from './gathered-pulls.ts';
 import { LeaderOnly } from './leader-only.ts';
+import { createLeaderQuestions, type SendPulls } from './leader-questions.ts';
 
 /** Lets the leader count the pulls that this replica answers. Limits are those of the leader. */
-export interface PullTeller {
+export interface PullTeller extends Pick<GatheredPulls, 'hasRoom' | 'flush' | 'close'> {
   /** The meter of served names: a pull with a limit waits for the response of the leader. */
   readonly meter: PullMeter;
   readonly countHosted: CountHostedPull;
   /** Asks the leader whether the right to the image of a container token holds. False when no leader answers. */
   mayPull(token: string): Promise<boolean>;
-  /** False while pulls wait for a leader that cannot be reached, and no more of them can wait. */
-  hasRoom(): boolean;
-  /** Sends what waits. Resolves when the leader has it, or does not answer. */
-  flush(): Promise<void>;
-  close(): void;
+  /** Finds out whether the leader takes pulls, until one does: this replica may count by itself only after that. Call it often. */
+  greet(): void;
 }
 
 interface PullTellerDeps {
   /** Sends pulls to the leader. Returns undefined when none answers. */
-  readonly send: (pulls: readonly ToldPull[]) => Promise<readonly ToldReply[] | undefined>;
+  readonly send: SendPulls;
   readonly rates: Parameters<typeof rateFor>[0];
   readonly now?: () => number;
 }
 
-// What nobody waits for is gathered.
-const gatherMs = 500;
-const retryMs = 500;
-// Some minutes of a busy site; about 20 MB.
-const mostWaiting = 50_000;
-/** How long pulls with a limit go on without a leader. Each replica counts by itself meanwhile. */
+// How long pulls with a limit go on without a leader. Each replica counts by itself meanwhile.
 const alonesMs = 60_000;
+const greetMs = 1000;
 const mostRunning = 20_000;
 const windowMs = 30_000;
-
-interface Waiting {
-  readonly pull: ToldPull;
-  /** Called with the response; absent where nobody waits for it. */
-  readonly settle?: (reply: ToldReply | undefined) => void;
-}
+// The leader may ask a registry for a right, and others need not wait for that.
+const rightsAtOnce = 4;
 
 export function createPullTeller(deps: PullTellerDeps): PullTeller {
-  const { send, rates, now = () => performance.now() } = deps;
+  const { rates, now = () => performance.now() } = deps;
   const counter = createPullCounter(now);
   const remaining = boundedCache<string, NonNullable<ToldReply['headers']>>(mostRunning, {
     ttl: windowMs,
   });
   const alone: Limiter = createLimiter('pulls', now);
-  /** Pulls whose clients wait. They go first. */
-  const asked: Waiting[] = [];
-  /** Pulls that were answered already. */
-  const gathered: Waiting[] = [];
-  let sending: Promise<void> | undefined;
-  let timer: NodeJS.Timeout | undefined;
   // A leader of an older version does not take pulls.
-  let reachedAt = Number.NEGATIVE_INFINITY;
-  let failedAt = Number.NEGATIVE_INFINITY;
-  let isClosed = false;
+  let hasReached = false;
+  /** When the first message failed after the last one that did not. */
+  let aloneSince: number | undefined;
+  let greetedAt = Number.NEGATIVE_INFINITY;
 
-  const sendNext = async (): Promise<boolean> => {
-    const batch = [...asked.splice(0, mostToldPulls)];
-    batch.push(...gathered.splice(0, mostToldPulls - batch.length));
-    const replies = await send(batch.map(({ pull }) => pull)).catch(() => undefined);
-    if (replies) reachedAt = now();
-    else failedAt = now();
-    const kept: Waiting[] = [];
-    for (const [at, waiting] of batch.entries()) {
-      if (waiting.settle) waiting.settle(replies?.[at]);
-      else if (!replies) kept.push(waiting);
-    }
-    gathered.unshift(...kept);
-    return replies !== undefined;
+  const send: SendPulls = pulls => deps.send(pulls).catch(() => undefined);
+  const sendCounted: SendPulls = async pulls => {
+    const replies = await send(pulls);
+    if (replies && !replies.some(({ isUnknown }) => isUnknown)) {
+      hasReached = true;
+      aloneSince = undefined;
+    } else aloneSince ??= now();
+    return replies;
   };
-  const sendAll = async (): Promise<void> => {
-    while (asked.length > 0 || gathered.length > 0) {
-      if (!(await sendNext()) && asked.length === 0) return;
-    }
-  };
-  const begin = (): Promise<void> => {
-    clearTimeout(timer);
-    timer = undefined;
-    sending ??= sendAll().finally(() => {
-      sending = undefined;
-      if (asked.length > 0) void begin();
-      else if (gathered.length > 0) later(retryMs);
-    });
-    return sending;
-  };
-  const later = (ms: number): void => {
-    if (!isClosed) timer ??= setTimeout(begin, ms).unref();
-  };
-  const gather = (pull: ToldPull): void => {
-    gathered.push({ pull });
-    const isRefused = now() - failedAt < retryMs;
-    if (gathered.length >= mostToldPulls && !sending && !isRefused) void begin();
-    else later(isRefused ? retryMs : gatherMs);
-  };
-  const ask = (pull: ToldPull): Promise<ToldReply | undefined> =>
-    new Promise(settle => {
-      // A leader that hangs would hold up each of them.
-      if (now() - failedAt < retryMs) return settle(undefined);
-      asked.push({ pull, settle });
-      if (!sending) void begin();
-    });
+  const askCount = createLeaderQuestions(sendCounted, 1, now);
+  // Their answers say nothing about the others: a registry that does not answer is no fault of the leader.
+  const askRight = createLeaderQuestions(send, rightsAtOnce, now);
+  const gathered = createGatheredPulls(
+    sendCounted,
+    (pull, { leftMs }) => {
+      if (pull.kind !== 'served' || leftMs === undefined) return;
+      // Another replica was faster: its pull ends earlier.
+      const { client, token } = pull;
+      if (leftMs < counter.leftMs(client, token)) counter.begin(client, token, leftMs);
+    },
+    now,
+  );
 
   const keyOf = (client: string, token: string) => `${client} ${token}`;
+
+  /** Returns what the leader says to a pull with a limit; undefined while this replica counts it by itself. */
+  const decide = async (pull: ToldPull & { kind: 'served' }): Promise<ToldReply | undefined> => {
+    const reply = await askCount(pull);
+    if (!reply || reply.isUnknown) {
+      const isBrief = hasReached && now() - (aloneSince ?? now()) <= alonesMs;
+      if (!isBrief) throw new LeaderOnly('it counts pulls');
+      return undefined;
+    }
+    if (!reply.isAdmitted) throw new LeaderOnly('it limits the pull');
+    if (reply.headers) remaining.set(keyOf(pull.client, pull.token), reply.headers);
+    return reply;
+  };
 
   const meter: PullMeter = {
     admit: (client, { token }) => counter.isRunning(client, token),
@@ -120,18 +95,16 @@ export function createPullTeller(deps: PullTellerDeps): PullTeller {
       const { token } = request;
       const limit = rateFor(rates, request.caller, client);
       const pull = { kind: 'served', client, token } as const;
-      if (!limit) {
-        counter.begin(client, token);
-        gather({ ...pull, what: 'done' });
+      const asked = now();
+      const reply = limit && (await decide({ ...pull, what: 'pull' }));
+      if (reply) {
+        // It may have begun at another replica. The time on the way is part of it.
+        const { leftMs = windowMs } = reply;
+        counter.begin(client, token, leftMs - (now() - asked));
         return;
       }
-      const reply = await ask({ ...pull, what: 'pull' });
-      if (reply && !reply.isAdmitted) throw new LeaderOnly('it limits the pull');
-      if (!reply) {
-        if (now() - reachedAt > alonesMs) throw new LeaderOnly('it counts pulls');
-        alone.take(limit.key, limit.rate);
-        gather({ ...pull, what: 'done' });
-      } else if (reply.headers) remaining.set(keyOf(client, token), reply.headers);
+      if (limit) alone.take(limit.key, limit.rate);
+      gathered.add({ ...pull, what: 'done' });
       counter.begin(client, token);
     },
 
@@ -139,9 +112,7 @@ export function createPullTeller(deps: PullTellerDeps): PullTeller {
       const { token } = request;
       const limit = rateFor(rates, request.caller, client);
       if (!limit) return;
-      const reply = await ask({ kind: 'served', client, token, what: 'look' });
-      if (reply && !reply.isAdmitted) throw new LeaderOnly('it limits the pull');
-      if (reply?.headers) remaining.set(keyOf(client, token), reply.headers);
+      const reply = await decide({ kind: 'served', client, token, what: 'look' });
       if (!reply) alone.check(limit.key, limit.rate);
     },
 
@@ -149,15 +120,15 @@ export function createPullTeller(deps: PullTellerDeps): PullTeller {
   };
 
   return {
+    ...gathered,
     meter,
     countHosted: ({ client, isHead, repository, reference, digest }) =>
-      gather({ kind: 'hosted', client, isHead, repository, reference, digest }),
-    mayPull: async token => (await ask({ kind: 'right', token }))?.isAdmitted === true,
-    hasRoom: () => gathered.length < mostWaiting,
-    flush: begin,
-    close() {
-      isClosed = true;
-      clearTimeout(timer);
+      gathered.add({ kind: 'hosted', client, isHead, repository, reference, digest }),
+    mayPull: async token => (await askRight({ kind: 'right', token }))?.isAdmitted === true,
+    greet() {
+      if (hasReached || now() - greetedAt < greetMs) return;
+      greetedAt = now();
+      void sendCounted([]);
     },
   };
 }

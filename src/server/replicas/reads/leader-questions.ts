@@ -1,0 +1,49 @@
+import { mostToldPulls, type ToldPull, type ToldReply } from '../../../http/registry/index.ts';
+
+/** Sends pulls to the leader. Returns undefined when none answers. Never rejects. */
+export type SendPulls = (pulls: readonly ToldPull[]) => Promise<readonly ToldReply[] | undefined>;
+
+/** How long nothing is asked after a message that the leader did not answer, ms. Each one may wait for seconds. */
+export const retryMs = 500;
+
+interface Question {
+  readonly pull: ToldPull;
+  readonly settle: (reply: ToldReply | undefined) => void;
+}
+
+/**
+ * Returns a function that asks the leader about a pull, for a client that waits. Questions that arrive while messages are on their way
+ * share the next one. Returns undefined when the leader does not answer.
+ *
+ * @param atOnce messages on their way at once
+ */
+export function createLeaderQuestions(
+  send: SendPulls,
+  atOnce: number,
+  now: () => number,
+): (pull: ToldPull) => Promise<ToldReply | undefined> {
+  const waiting: Question[] = [];
+  let sending = 0;
+  let failedAt = Number.NEGATIVE_INFINITY;
+
+  const sendNext = async (): Promise<void> => {
+    const batch = waiting.splice(0, mostToldPulls);
+    const replies = await send(batch.map(({ pull }) => pull));
+    if (!replies) {
+      failedAt = now();
+      batch.push(...waiting.splice(0));
+    }
+    for (const [at, { settle }] of batch.entries()) settle(replies?.[at]);
+  };
+  const sendAll = async (): Promise<void> => {
+    sending += 1;
+    while (waiting.length > 0) await sendNext();
+    sending -= 1;
+  };
+  return pull =>
+    new Promise(settle => {
+      if (now() - failedAt < retryMs) return settle(undefined);
+      waiting.push({ pull, settle });
+      if (sending < atOnce) void sendAll();
+    });
+}
