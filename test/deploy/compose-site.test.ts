@@ -245,7 +245,7 @@ suite('deploy/compose', () => {
     const [backUp = '', restore = ''] = await commandsOf('Back up');
     assertSuccess(await site.shell(backUp));
     assertSuccess(await site.compose('down', '--volumes'));
-    const files = '/srv/sluice-store/files';
+    const files = '/tmp/sluice-store/files';
     assertSuccess(
       await site.shell(`mkdir -p ${files}; echo SLUICE_STORE_DIRECTORY=${files} >> .env`),
     );
