@@ -54,10 +54,10 @@ export interface ToldReply {
    */
   readonly leftMs?: number | undefined;
   /** The headers with the remaining allowance. */
-  readonly headers?: Readonly<Record<string, string>>;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
-const toldReplies = z.array(
+const toldReplies: z.ZodType<readonly ToldReply[]> = z.array(
   z.object({
     isAdmitted: z.boolean(),
     isUnknown: z.boolean().optional(),
@@ -68,7 +68,9 @@ const toldReplies = z.array(
 
 /** Returns the responses to so many pulls. Throws for anything else. */
 export function readToldReplies(bytes: Buffer, count: number): readonly ToldReply[] {
-  return toldReplies.length(count).parse(JSON.parse(bytes.toString())) as ToldReply[];
+  const replies = toldReplies.parse(JSON.parse(bytes.toString()));
+  if (replies.length !== count) throw new Error(`${replies.length} responses to ${count} pulls`);
+  return replies;
 }
 
 /** Throws for anything but the pulls of a replica. */
@@ -120,8 +122,8 @@ export function createTakePulls(deps: TakePullsDeps): TakePulls {
       meter.note(client, request);
       return leftMs > 0 ? { isAdmitted: true, leftMs } : admitted;
     }
-    const isCounted = meter.admit(client, request);
-    if (what === 'pull' && !isCounted) meter.count(client, request);
+    if (what === 'pull') meter.count(client, request);
+    else meter.admit(client, request);
     const leftMs = meter.leftMs(client, request);
     return { isAdmitted: true, leftMs, headers: meter.headers(client, request) };
   };
