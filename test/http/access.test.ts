@@ -119,43 +119,29 @@ suite('access', { concurrency: 4 }, () => {
       await sluice.requests();
       assert.match(sluice.output(), new RegExp(`access\\.${setting} is 'login'`));
     });
-
-    test(`${setting}: off lets nobody in`, async () => {
-      await using sluice = await start({ access: { [setting]: 'off' } });
-      for (const request of concerned) {
-        for (const authorization of [undefined, administrator]) {
-          const reply = await ask(sluice, request, authorization ? { authorization } : {});
-          assertApiFault(reply, 403, /accepts no .*disabled them/);
-        }
-      }
-      for (const request of others) isLetIn(await ask(sluice, request));
-      await sluice.requests();
-      assert.match(sluice.output(), new RegExp(`access\\.${setting} is 'off'`));
-    });
   }
 
-  for (const [where, config, isOpen] of [
-    ['on the loopback', {}, true],
-    ['under a public name', { url: 'https://images.example.com' }, false],
-    ['behind a proxy', { trustedProxies: 1 }, false],
-    [
-      'under a public name, where builds are open',
-      {
-        url: 'https://images.example.com',
-        access: { builds: 'open' },
-      },
-      true,
-    ],
-  ] as const) {
-    test(`by default, callers without a login ${isOpen ? 'build' : 'build nothing'} ${where}`, async () => {
-      await using sluice = await start(config);
-      for (const request of requests) {
-        const reply = await ask(sluice, request);
-        if (isOpen || !request.isBuild) isLetIn(reply);
-        else assertApiFault(reply, 401, /requires a login/);
+  test('requests: off lets nobody in', async () => {
+    await using sluice = await start({ access: { requests: 'off' } });
+    for (const request of requests) {
+      for (const authorization of [undefined, administrator]) {
+        const reply = await ask(sluice, request, authorization ? { authorization } : {});
+        assertApiFault(reply, 403, /accepts no .*disabled them/);
       }
-    });
-  }
+    }
+    await sluice.requests();
+    assert.match(sluice.output(), /access\.requests is 'off'/);
+  });
+
+  // config/access.test.ts has the default of other places.
+  test('by default, callers without a login build nothing under a public name', async () => {
+    await using sluice = await start({ url: 'https://images.example.com' });
+    for (const request of requests) {
+      const reply = await ask(sluice, request);
+      if (request.isBuild) assertApiFault(reply, 401, /requires a login/);
+      else isLetIn(reply);
+    }
+  });
 
   test('pulls: login serves real clients only after a login', async () => {
     await using sluice = await start({ access: { pulls: 'login' } });
@@ -266,47 +252,50 @@ suite('access', { concurrency: 4 }, () => {
   });
 
   test('a rate of 0 refuses every request, however long the caller waits', async () => {
-    for (const zero of ['0/hour', '0', 0]) {
-      await using sluice = await start({
-        limits: { requests: { anonymous: zero }, builds: { authenticated: zero } },
-      });
-      const token = await newAccessToken(sluice, admin, 'ada@example.org');
-      assertApiFault(await ask(sluice, requests[0]), 403, /allows no container requests/);
-      isLetIn(await ask(sluice, requests[0], {}, { platformAccessToken: token }));
-    }
+    await using sluice = await start({
+      limits: { requests: { anonymous: '0/hour' }, builds: { authenticated: 0 } },
+    });
+    const token = await newAccessToken(sluice, admin, 'ada@example.org');
+    assertApiFault(await ask(sluice, requests[0]), 403, /allows no container requests/);
+    isLetIn(await ask(sluice, requests[0], {}, { platformAccessToken: token }));
   });
 
   suite("the operator's credentials", () => {
     const auth = () => Buffer.from(`${closed.username}:${closed.password}`).toString('base64');
     const own = () => ({ username: closed.username, password: closed.password });
-    const docker = () => JSON.stringify({ auths: { [closed.host]: { auth: auth() } } });
+    // The same registry, which serves everybody under this name only.
+    const openHost = () => closed.host.replace('127.0.0.1', 'localhost');
+    const hosts = () => [closed.host, openHost()];
+    const docker = () =>
+      JSON.stringify({ auths: Object.fromEntries(hosts().map(host => [host, { auth: auth() }])) });
     const places = [
       ['of the configuration', () => own(), () => ({})],
       ['of a Docker configuration', () => ({}), () => ({ DOCKER_AUTH_CONFIG: docker() })],
     ] as const;
     for (const [where, settings, env] of places) {
-      for (const anonymous of [false, true]) {
-        test(`${where} serve ${anonymous ? 'everybody where the registry says so' : 'no callers without a login'}`, async () => {
-          await using sluice = await startSluice({
-            config: {
-              accounts,
-              registries: {
-                [closed.host]: {
-                  plainHttp: true,
-                  ...settings(),
-                  ...(anonymous ? { anonymous: true } : {}),
-                },
-              },
+      test(`${where} serve no callers without a login, except where the registry says so`, async () => {
+        const registries = Object.fromEntries(
+          hosts().map(host => [
+            host,
+            {
+              ...settings(),
+              plainHttp: true,
+              ...(host === closed.host ? {} : { anonymous: true }),
             },
-            env: env(),
-          });
+          ]),
+        );
+        await using sluice = await startSluice({ config: { accounts, registries }, env: env() });
+        const token = await newAccessToken(sluice, admin, 'ada@example.org');
+        for (const host of hosts()) {
+          const anonymous = host !== closed.host;
+          const containerImage = secret.reference.replace(closed.host, host);
           const reach = async (headers: Record<string, string>) => {
             const statuses: number[] = [];
             for (const path of ['/v1alpha2/container', '/v1alpha1/inspect']) {
               const reply = await call(sluice.url + path, {
                 method: 'POST',
                 headers: { ...headers, 'content-type': 'application/json' },
-                body: JSON.stringify({ containerImage: secret.reference }),
+                body: JSON.stringify({ containerImage }),
               });
               if (reply.status !== 200) {
                 assertApiFault(reply, 403, /has no credentials for .* that this caller may use/);
@@ -320,34 +309,40 @@ suite('access', { concurrency: 4 }, () => {
             assert.equal(statuses[0], statuses[1]);
             return statuses[0];
           };
-          assert.equal(await reach({}), anonymous ? 200 : 403);
+          assert.equal(await reach({}), anonymous ? 200 : 403, host);
           // An account with rights to repositories has those rights only.
-          assert.equal(await reach({ authorization: basic('ci', 'word') }), anonymous ? 200 : 403);
-          assert.equal(await reach({ authorization: administrator }), 200);
-          const token = await newAccessToken(sluice, admin, 'ada@example.org');
-          assert.equal(await reach({ authorization: `Bearer ${token}` }), 403);
-        });
-      }
+          const ci = { authorization: basic('ci', 'word') };
+          assert.equal(await reach(ci), anonymous ? 200 : 403, host);
+          assert.equal(await reach({ authorization: administrator }), 200, host);
+          assert.equal(await reach({ authorization: `Bearer ${token}` }), 403, host);
+        }
+      });
     }
 
     test('for a mirror are used where everybody may have its content', async () => {
-      for (const anonymous of [false, true]) {
-        await using sluice = await startSluice({
-          config: {
-            registries: {
-              'mirrored.invalid': { mirrors: [closed.host] },
-              [closed.host]: { plainHttp: true, ...own(), anonymous },
-            },
+      await using sluice = await startSluice({
+        config: {
+          registries: {
+            'closed.invalid': { mirrors: [closed.host] },
+            'open.invalid': { mirrors: [openHost()] },
+            [closed.host]: { plainHttp: true, ...own() },
+            [openHost()]: { plainHttp: true, ...own(), anonymous: true },
           },
-        });
+        },
+      });
+      for (const [host, mirror, status] of [
+        ['closed.invalid', closed.host, 400],
+        ['open.invalid', openHost(), 200],
+      ] as const) {
         const { repository, tag } = secret;
         const reply = await call(`${sluice.url}/v1alpha2/container`, {
           method: 'POST',
           headers: { 'content-type': 'application/json' },
-          body: JSON.stringify({ containerImage: `mirrored.invalid/${repository}:${tag}` }),
+          body: JSON.stringify({ containerImage: `${host}/${repository}:${tag}` }),
         });
-        assert.equal(reply.status, anonymous ? 200 : 400, reply.body.toString());
-        assert.equal(sluice.output().includes('Sluice does not send its credentials'), !anonymous);
+        assert.equal(reply.status, status, reply.body.toString());
+        const warning = `The mirror ${mirror} serves all callers, so Sluice does not send its cred`;
+        assert.equal(sluice.output().includes(warning), status !== 200, mirror);
       }
     });
   });

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { Fault } from '../../src/foundation/fault.ts';
 import { createLimiter, limitHeaders } from '../../src/http/limits/limiter.ts';
+import { rate as configuredRate } from '../../src/server/config/units.ts';
 
 const rate = fc.record({
   count: fc.oneof(fc.integer({ min: 1, max: 50 }), fc.integer({ min: 65, max: 90 })),
@@ -131,4 +132,19 @@ test('returned events can be taken again, and never more than there were', () =>
   limiter.giveBack('one', rate);
   limiter.giveBack('one', rate);
   assert.equal(limiter.peek('one', rate).remaining, 2);
+});
+
+test('a rate of 0 refuses every event, however it is written and however long the caller waits', () => {
+  let now = 0;
+  const limiter = createLimiter('events', () => now);
+  for (const text of ['0/hour', '0/second', '0', 0]) {
+    const none = configuredRate.parse(text);
+    assert.ok(none);
+    assert.equal(none.count, 0, String(text));
+    for (now = 0; now < 1e9; now += 1e8) {
+      assert.throws(() => limiter.take(String(text), none), {
+        ...{ kind: 'denied', message: /^This server allows no events to this caller/ },
+      });
+    }
+  }
 });
