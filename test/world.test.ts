@@ -15,7 +15,7 @@ import { relaySite, startNginx } from './world/nginx.ts';
 import type { Result } from './world/program.ts';
 import { type LoggedRequest, type Registry, startRegistry } from './world/registry.ts';
 import { openRoot } from './world/root.ts';
-import { requireApptainer, requireCommand, requireTools, suites } from './world/tools.ts';
+import { outerSuites, requireApptainer, requireCommand, requireTools } from './world/tools.ts';
 import { trustFiles } from './world/trust.ts';
 
 const image = 'corpus/cfg:full';
@@ -82,7 +82,8 @@ suite('clients', () => {
     await secured?.stop();
   });
 
-  for (const name of suites) {
+  // The tests of plain pulls run the programs of the suite between them.
+  for (const name of outerSuites) {
     test(`of ${name} pull over HTTP, and over HTTPS with an account`, async () => {
       await using root = await openRoot(name, { files: await trustFiles(secured) });
       for (const client of clientsOf(name)) {
