@@ -1,5 +1,5 @@
 /**
- * Everything around a Conda build, on a real BuildKit: names, referrers, formats, the command line.
+ * Everything around a Conda build, on a real BuildKit: referrers, freezing, the command line.
  * To be fast, a shell script replaces the package manager: it understands the three commands of the recipe and creates
  * a program for each requested package. `conda-packages.test.ts` uses real packages.
  */
@@ -11,7 +11,6 @@ import { manifestAccept } from '../../src/oci/media-type.ts';
 import { bytesOf } from '../corpus/content.ts';
 import { pushCorpus } from '../corpus/corpus.ts';
 import { layerOf } from '../corpus/layer.ts';
-import { openApptainer } from '../world/apptainer.ts';
 import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
 import { runWithPodman } from '../world/clients.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
@@ -89,27 +88,6 @@ suite('Conda builds', () => {
     return response as typeof response & { buildId: string; cached: boolean };
   };
   const lockOf = (id: string) => sluice.fetch(`/v1alpha1/builds/${id}/condalock`);
-
-  test('packages become an image in which they run, without the package manager', async () => {
-    const response = await request({ entries: ['samtools=1.20', 'bwa'] });
-    assert.match(response.targetImage, /\/builds:[a-z0-9._-]*samtools-1\.20[a-z0-9._-]*$/);
-    await using root = await openRoot('forky');
-    const run = (...command: string[]) => runWithPodman(root, response.targetImage, { command });
-    assert.equal(assertSuccess(await run('samtools', '--version')), 'samtools 1.20 --version\n');
-    assert.notEqual((await run('micromamba')).code, 0);
-
-    const lock = await (await lockOf(response.buildId)).text();
-    assert.match(lock, /^@EXPLICIT\n/);
-    assert.match(lock, /samtools=1\.20/);
-  });
-
-  test('the versions of packages change the image, their order does not', async () => {
-    const first = await request({ entries: ['minimap2', 'bedtools=2'] });
-    const same = await request({ entries: ['bedtools=2', 'minimap2'] });
-    const other = await request({ entries: ['bedtools=3', 'minimap2'] });
-    assert.equal(same.buildId, first.buildId);
-    assert.notEqual(other.buildId.split('_')[0], first.buildId.split('_')[0]);
-  });
 
   test('an added build context does not change the recipe', async () => {
     const { content } = await layerOf([
@@ -200,27 +178,6 @@ suite('Conda builds', () => {
       headers: { accept: manifestAccept },
     });
     assert.equal(manifest.headers.get('docker-content-digest'), digest);
-  });
-
-  test('packages become a Singularity image', async () => {
-    const sif = await request(
-      { entries: ['samtools=1.21'] },
-      { format: 'sif', freeze: true, buildRepository: `${registry.host}/conda/sif` },
-    );
-    await finished(sif.buildId);
-    await using apptainer = await openApptainer();
-    const run = ['exec', '--no-https', sif.targetImage, 'samtools', 'view'];
-    assert.equal(assertSuccess(await apptainer.run(run)), 'samtools 1.21 view\n');
-  });
-
-  test('packages that cannot be installed are reported with the last lines of the log', async () => {
-    const { targetImage, buildId } = await request({ entries: ['missing'] });
-    const response = await fetch(
-      sluice.at(targetImage, `manifests/${targetImage.split(':').at(-1)}`),
-    );
-    assert.equal(response.status, 400);
-    assert.match(await response.text(), /nothing provides missing/);
-    assert.equal((await lockOf(buildId)).status, 404);
   });
 
   test('the command line sets the images and the naming, with and without a server', async () => {

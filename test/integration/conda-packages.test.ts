@@ -130,6 +130,7 @@ suite('Conda packages', () => {
 
   test('a pinned package determines the versions of others', async () => {
     const pinned = await request({ entries: ['samtools=1.19'] });
+    assert.match(pinned.targetImage, /\/builds:[a-z0-9._-]*samtools-1\.19[a-z0-9._-]*$/);
     const said = 'samtools 1.19\nlibrary 1.2 below /opt/conda\n';
     assert.equal(await run(pinned, 'samtools'), said);
     const other = await request({ entries: ['samtools', 'library<1.3'] });
@@ -250,6 +251,8 @@ suite('Conda packages', () => {
     const details = JSON.parse(await text(`/v1alpha1/builds/${missing.buildId}`));
     assert.equal(details.succeeded, false);
     assert.match(details.reason, /No candidates were found for no-such-package/i);
+    const none = await sluice.fetch(`/v1alpha1/builds/${missing.buildId}/condalock`);
+    assert.equal(none.status, 404);
   });
 
   test('packages that require CUDA are installed on a machine without it', async () => {
