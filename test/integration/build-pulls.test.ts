@@ -61,7 +61,7 @@ suite('pulls of builds in progress', { concurrency: 6 }, () => {
         accounts: { admin: 'secret' },
         buildkit: [buildkitd.address],
         // Two seconds instead of 25; a client follows ten redirects.
-        builds: { pullWait: '2s', concurrent: 12 },
+        builds: { pullWait: '2s', concurrent: 12, retryAfter: '1h' },
         limits: { builds: { anonymous: 'off' } },
         registries: { [registry.host]: { plainHttp: true } },
       },
@@ -118,9 +118,17 @@ suite('pulls of builds in progress', { concurrency: 6 }, () => {
     assert.deepEqual(refused, []);
   };
 
+  let failedOnce: ReturnType<typeof failing> | undefined;
+  /** Requests the same failed build each time, which gives a name for each client. */
+  const failedName = async (): Promise<BuildResponse> => {
+    failedOnce ??= failing();
+    const { body } = await failedOnce;
+    return (await sluice.request(body)) as BuildResponse;
+  };
+
   /** Whatever a client requests first, it shows why the build failed, and stops at once. */
   const checkFailed = async (pullName: (reference: string) => Promise<Result>): Promise<void> => {
-    const response = await failing();
+    const response = await failedName();
     const { code, stderr } = await pullName(response.targetImage);
     assert.notEqual(code, 0);
     assert.match(

@@ -79,11 +79,10 @@ suite('rights in hosted repositories', { concurrency: 2 }, () => {
 
         assertSuccess(await login(root, client, sluice.host, reader));
         assertSuccess(await pull(root, client, at('team/app')), 'the reader pulls');
-        assertSuccess(await pull(root, client, at('public/app')), 'the reader pulls');
         assertRefused(await push(repository), 'a push of the reader');
 
         assertSuccess(await login(root, client, sluice.host, ci));
-        for (const where of ['secret/app', 'secret/none', `secret/${client}-${name}`]) {
+        for (const where of ['secret/app', `secret/${client}-${name}`]) {
           assertRefused(await push(where), 'a push elsewhere');
           assertRefused(await pull(root, client, at(where)), 'a pull from elsewhere');
         }
