@@ -127,6 +127,7 @@ export const heldModules: readonly HeldModule[] = [
   { file: 'src/pull/blobs/relayed-blobs.ts', tests: ['test/pull/relayed-blobs.test.ts'] },
   { file: 'src/http/registry/blobs/range.ts', tests: ['test/http/range.test.ts'] },
   { file: 'src/http/registry/login/token-scope.ts', tests: ['test/http/token-scope.test.ts'] },
+  { file: 'src/http/gates/access-gate.ts', tests: ['test/http/access-gate.test.ts'] },
   {
     file: 'src/http/gates/own-host.ts',
     tests: ['test/http/host-check.test.ts'],

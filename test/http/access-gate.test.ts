@@ -30,11 +30,19 @@ function faultOf(enter: () => void): Fault | undefined {
 }
 
 const services = [
-  { setting: 'requests', enter: (gate: Gate, caller: Caller) => gate.request(caller) },
-  { setting: 'builds', enter: (gate: Gate, caller: Caller) => gate.build(caller) },
+  {
+    setting: 'requests',
+    what: 'container requests, inspections',
+    enter: (gate: Gate, caller: Caller) => gate.request(caller),
+  },
+  {
+    setting: 'builds',
+    what: 'builds and frozen images',
+    enter: (gate: Gate, caller: Caller) => gate.build(caller),
+  },
 ] as const;
 
-for (const { setting, enter } of services) {
+for (const { setting, what, enter } of services) {
   const others = services.filter(one => one.setting !== setting);
   const gateWith = (openness: Openness) => createGate({ ...open, [setting]: openness });
 
@@ -61,7 +69,8 @@ for (const { setting, enter } of services) {
     for (const caller of [anybody, user, tokenFor(setting.slice(0, -1))]) {
       const fault = faultOf(() => enter(gate, caller));
       assert.equal(fault?.kind, 'denied');
-      assert.match(fault.message, /^This server accepts no .*: its operator has disabled them/);
+      const says = `^This server accepts no ${what}.*: its operator has disabled them`;
+      assert.match(fault.message, new RegExp(says));
       assert.equal((fault.cause as Error).message, `access.${setting} is 'off'`);
       for (const other of others) other.enter(gate, user);
     }
