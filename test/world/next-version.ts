@@ -3,11 +3,13 @@ import { fileURLToPath } from 'node:url';
 import { serverCommand } from './server-command.ts';
 import { makeTempDir } from './temp-dir.ts';
 
-/** A copy of the project that counts as a newer version, and adds a table to the rows in PostgreSQL. */
+/** A copy of the project that counts as a newer version. */
 export interface NextVersion extends AsyncDisposable {
   readonly version: string;
   /** Starts its server, see `SluiceOptions`. */
   readonly command: readonly string[];
+  /** Servers that start from now on add a table to the rows in PostgreSQL. */
+  changeSchema(): Promise<void>;
 }
 
 const project = new URL('../../', import.meta.url);
@@ -23,14 +25,16 @@ export async function makeNextVersion(): Promise<NextVersion> {
   await symlink(from('node_modules'), directory.join('node_modules'));
   const text = JSON.parse(await readFile(from('package.json'), 'utf8')) as object;
   await writeFile(directory.join('package.json'), JSON.stringify({ ...text, version }));
-  const steps = await readFile(directory.join(schema), 'utf8');
-  const end = steps.lastIndexOf('];');
-  const added = `, 'CREATE TABLE of_the_next_version (id BIGINT)'];`;
-  await writeFile(directory.join(schema), `${steps.slice(0, end)}${added}`);
   const program = 'bin/sluice.js';
   return {
     version,
     command: serverCommand().map(word => (word === program ? directory.join(program) : word)),
+    async changeSchema() {
+      const steps = await readFile(directory.join(schema), 'utf8');
+      const end = steps.lastIndexOf('];');
+      const added = `, 'CREATE TABLE of_the_next_version (id BIGINT)'];`;
+      await writeFile(directory.join(schema), `${steps.slice(0, end)}${added}`);
+    },
     [Symbol.asyncDispose]: directory.remove,
   };
 }
