@@ -40,6 +40,8 @@ const ofReplicas = {
   'leader killed': async site => (await replica(site, true)).kill(),
   'replica killed': async site => (await replica(site, false)).kill(),
   'leader stopped': async site => (await replica(site, true)).stop(),
+  /** While it finishes what it does, it must not take the lead. */
+  'follower stopped': async site => (await replica(site, false)).stop(),
   /** Its machine hangs, and PostgreSQL gives its lock to another one. It wakes up and believes that it leads. */
   async 'leader cut off'(site) {
     const { replicas } = site;
@@ -114,14 +116,16 @@ const silences = {
 
 const all: Readonly<Record<string, Death>> = { ...ofReplicas, ...ofOthers, ...silences };
 
-/** Returns an endless order of deaths: all of them, in a new order each time; some come with that of a replica. */
+// They meet the wait for the next leader.
+const withLeader = new Set([...Object.keys(ofOthers), 'follower stopped']);
+
+/** Returns an endless order of deaths: all of them, in a new order each time; some come with that of a leader. */
 export function* orderOf(random: Random): Generator<readonly string[]> {
   for (;;) {
     const left = Object.keys(all);
     while (left.length > 0) {
       const [name = ''] = left.splice(random.int(left.length), 1);
-      const isOfOthers = Object.hasOwn(ofOthers, name);
-      yield isOfOthers && random.once(2) ? [name, 'leader killed'] : [name];
+      yield withLeader.has(name) && random.once(2) ? [name, 'leader killed'] : [name];
     }
   }
 }
