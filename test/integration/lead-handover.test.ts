@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { get, type IncomingMessage, request } from 'node:http';
-import { after, before, suite, test } from 'node:test';
+import { after, before, suite, type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { digestOf } from '../../src/oci/digest.ts';
@@ -13,6 +13,7 @@ import { eventually } from '../world/eventually.ts';
 import { freePort } from '../world/free-port.ts';
 import { type ObjectStore, startObjectStore } from '../world/object-store.ts';
 import { type Postgres, startPostgres } from '../world/postgres.ts';
+import { delayedMs } from '../world/processor-time.ts';
 import { type Replicas, startReplicas } from '../world/replicas.ts';
 import { shiftedClock } from '../world/shifted-clock.ts';
 import { startSilentProxy } from '../world/silent-proxy.ts';
@@ -93,11 +94,17 @@ suite('the lead is handed over', () => {
     };
   };
 
-  /** Pushes images through the server until it is stopped. Returns the longest time of one write (ms). */
-  const writeTo = (at: Sluice, name: string) => {
+  /** For each handover, how long the longest write would have waited if this machine had no other work (ms). */
+  const waits: number[] = [];
+  /**
+   * Pushes images through the server until it is stopped. Returns the longest time of one write (ms), and without the time for
+   * which other work had the processors of the next leader, or of this process.
+   */
+  const writeTo = (at: Sluice, name: string, next = at) => {
+    const delayed = () => delayedMs(next.process.pid) + delayedMs(process.pid);
     let isDone = false;
     const work = async () => {
-      let longest = 0;
+      const longest = { ms: 0, ownMs: 0 };
       for (let round = 0; !isDone; round += 1) {
         const repository = new Repository(at, `team/${name}`, login);
         const config = Buffer.from(`{"round":"${name}-${round}"}`);
@@ -105,9 +112,11 @@ suite('the lead is handed over', () => {
           () => repository.pushBlob(config),
           () => repository.pushManifest(`r${round}`, config),
         ]) {
-          const began = performance.now();
+          const [began, delayedBefore] = [performance.now(), delayed()];
           expect(await write(), 201);
-          longest = Math.max(longest, performance.now() - began);
+          const ms = performance.now() - began;
+          longest.ms = Math.max(longest.ms, ms);
+          longest.ownMs = Math.max(longest.ownMs, ms - (delayed() - delayedBefore));
         }
       }
       return longest;
@@ -119,25 +128,30 @@ suite('the lead is handed over', () => {
       return running;
     };
   };
+  /** Ends the writes, and notes how long they waited for the next leader. */
+  const endWrites = async (t: TestContext, stops: readonly ReturnType<typeof writeTo>[]) => {
+    const longest = await Promise.all(stops.map(stop => stop()));
+    const [ms, ownMs] = [
+      Math.max(...longest.map(one => one.ms)),
+      Math.max(...longest.map(one => one.ownMs)),
+    ].map(Math.round);
+    t.diagnostic(`longest write: ${ms} ms, ${ownMs} ms without other work of the machine`);
+    waits.push(ownMs ?? 0);
+    assert.ok((ms ?? 0) < 5000, String(ms));
+  };
 
   test('before the transfers of the leader end, and writes go on', async t => {
     const { leads, leader, follower } = await roles();
     const slow = await beginSlowly(leader);
-    const writes = [writeTo(leader, 'former'), writeTo(follower, 'next')];
+    const writes = [writeTo(leader, 'former', follower), writeTo(follower, 'next')];
     const end = ended(leader);
-    const began = performance.now();
     leader.process.kill('SIGTERM');
     await eventually('the other one leads', async () => (await replicas.leader()) === 1 - leads);
-    const ledAfter = performance.now() - began;
     // Both ways lead to the new leader now.
     for (const at of [leader, follower]) {
       await new Repository(at, 'team/after', login).pushImage('x', []);
     }
-    const longest = await Promise.all(writes.map(stop => stop()));
-    const times = [ledAfter, ...longest].map(Math.round);
-    t.diagnostic(`leads after, longest writes (ms): ${times.join(', ')}`);
-    // A write waits for the next leader, which starts within a second, on a busy machine as well.
-    assert.ok(Math.max(...times) < 5000, times.join());
+    await endWrites(t, writes);
     assert.equal((await leader.fetch('/readyz')).status, 503);
     await slow.finish();
     leader.process.kill('SIGTERM');
@@ -146,12 +160,14 @@ suite('the lead is handed over', () => {
     assert.equal((await replicas.start(leads)).process.exitCode, null);
   });
 
-  test('and the former leader does not lead again when the next one is killed', async () => {
+  test('and the former leader does not lead again when the next one is killed', async t => {
     const { leads, leader, follower } = await roles();
     const slow = await beginSlowly(leader);
+    const writes = [writeTo(leader, 'again-former', follower), writeTo(follower, 'again-next')];
     const end = ended(leader);
     leader.process.kill('SIGTERM');
     await eventually('the other one leads', async () => (await replicas.leader()) === 1 - leads);
+    await endWrites(t, writes);
     await follower.kill();
     const write = new Repository(leader, 'team/held', login).pushBlob(Buffer.from('held'));
     await nobodyWaits();
@@ -354,7 +370,7 @@ suite('the lead is handed over', () => {
       { [leader.url]: 'leader', [follower.url]: 'follower' },
     );
     const slow = await beginSlowly(leader);
-    const writes = [writeTo(leader, 'named-former'), writeTo(follower, 'named-next')];
+    const writes = [writeTo(leader, 'named-former', follower), writeTo(follower, 'named-next')];
     const end = ended(leader);
     assert.equal(await run('lead', leader.url), `0 ${leader.url} leads already`);
     assert.match(await run('lead', 'http://192.0.2.1:9090'), /^1 No replica has the address/);
@@ -363,9 +379,10 @@ suite('the lead is handed over', () => {
     for (const at of [leader, follower]) {
       await new Repository(at, 'team/named', login).pushImage('x', []);
     }
-    const longest = await Promise.all(writes.map(stop => stop()));
-    t.diagnostic(`longest writes (ms): ${longest.map(Math.round).join(', ')}`);
-    assert.ok(Math.max(...longest) < 5000, longest.join());
+    await endWrites(t, writes);
+    // One of them may have waited for the database or the object store, for which other work has no processor either.
+    const median = waits.toSorted((a, b) => a - b)[Math.floor(waits.length / 2)] ?? 0;
+    assert.ok(median < 1000, `writes waited for ${waits.join(', ')} ms`);
     await slow.finish();
     // A signal ends the delay.
     leader.process.kill('SIGTERM');

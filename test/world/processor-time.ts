@@ -20,6 +20,19 @@ export function mainThreadMs(pid: number | undefined): number {
   return Number(onProcessor) / 1e6;
 }
 
+/**
+ * Returns for how long the main thread of a process was ready to run while other work had the processors, in ms; 0 for one that
+ * has ended.
+ */
+export function delayedMs(pid: number | undefined): number {
+  try {
+    const [, delayed] = readFileSync(`/proc/${pid}/task/${pid}/schedstat`, 'utf8').split(' ');
+    return Number(delayed) / 1e6;
+  } catch {
+    return 0;
+  }
+}
+
 const tickMs = 10;
 
 /** Returns the processor time of all programs that this process has run to their end, in ms. */
