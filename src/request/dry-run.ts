@@ -125,9 +125,9 @@ export function createDryRun(deps: DryRunDeps): DryRun {
   const turns = new Semaphore({ perKey: 1, refusal: tooManySolves });
   const solve = (plan: BuildPlan, caller: Caller, signal: AbortSignal = neverAborted) => {
     const { user, address, network = address } = caller;
-    const asker = { owner: user ?? network, isTrusted: user !== undefined };
-    const place = { key: asker.owner, waitMs: turnMs, signal };
-    return turns.run(() => deps.solutionOf(plan, caller.grant, signal, asker), place);
+    const sharer = { owner: user ?? network, isTrusted: user !== undefined };
+    const place = { key: sharer.owner, waitMs: turnMs, signal };
+    return turns.run(() => deps.solutionOf(plan, caller.grant, signal, sharer), place);
   };
 
   /** Returns the advice to install R packages from Conda, where all of them are and none requires a builder. */

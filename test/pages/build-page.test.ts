@@ -209,7 +209,7 @@ suite('the page of a build', () => {
     );
   });
 
-  test('its asker cancels a build without scripts, and the page loads itself again', async () => {
+  test('its caller cancels a build without scripts, and the page loads itself again', async () => {
     const id = await world.build(`FROM ${world.base}\nRUN echo long; sleep 600\n`);
     await using tab = await world.browser.open({ javaScript: false });
     const { page } = tab;

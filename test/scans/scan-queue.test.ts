@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { pino } from 'pino';
-import { scanWish } from '../../src/http/api/container/scan-wish.ts';
+import { checkScanMode } from '../../src/http/api/container/scan-mode.ts';
 import { documentOf } from '../../src/oci/index.ts';
 import type { PulledImage } from '../../src/pull/index.ts';
 import type { ContainerRequest, Submission } from '../../src/request/index.ts';
@@ -154,17 +154,20 @@ suite('the queue of scans', () => {
     const served = { scans: {}, scanPolicy: policy, freezesAll: false };
     const freezing = { ...served, freezesAll: true };
     const [required, async] = [{ scanMode: 'required' }, { scanMode: 'async' }] as const;
-    assert.equal(scanWish(required, served, undefined).submission.scanMode, 'required');
+    assert.equal(checkScanMode(required, served, undefined).submission.scanMode, 'required');
     const copies = [{ freeze: true }, { mirror: true }].map(one => [served, one] as const);
     for (const [rules, copied] of [...copies, [freezing, {}] as const]) {
-      const refused = () => scanWish({ ...copied, ...required }, rules, undefined);
+      const refused = () => checkScanMode({ ...copied, ...required }, rules, undefined);
       assert.throws(refused, /not held back\. With 'async' they are scanned/);
-      const { submission, warnings } = scanWish({ ...copied, ...async }, rules, undefined);
+      const { submission, warnings } = checkScanMode({ ...copied, ...async }, rules, undefined);
       assert.deepEqual([submission.scanMode, warnings], ['async', []]);
     }
     const sif = { freeze: true, format: 'sif' } as const;
-    assert.throws(() => scanWish({ ...sif, ...required }, served, undefined), /no Singularity/);
-    const { submission, warnings } = scanWish({ ...sif, ...async }, served, undefined);
+    assert.throws(
+      () => checkScanMode({ ...sif, ...required }, served, undefined),
+      /no Singularity/,
+    );
+    const { submission, warnings } = checkScanMode({ ...sif, ...async }, served, undefined);
     assert.equal(submission.scanMode, undefined);
     assert.deepEqual(warnings, ["'scanMode' is ignored: scanners read no Singularity images"]);
   });
@@ -172,7 +175,7 @@ suite('the queue of scans', () => {
   test('no request goes round a scan that the operator requires', () => {
     const policy: ScanPolicy = { required: 'anonymous', levels: ['LOW', 'MEDIUM'] };
     const rules = { scans: {}, scanPolicy: policy, freezesAll: false };
-    const wish = (submission: Submission, user?: string) => scanWish(submission, rules, user);
+    const wish = (submission: Submission, user?: string) => checkScanMode(submission, rules, user);
     for (const scanMode of ['none', 'async', undefined] as const) {
       const { submission, warnings } = wish({ scanMode });
       assert.equal(submission.scanMode, 'required');

@@ -33,7 +33,10 @@ export async function makeNextVersion(): Promise<NextVersion> {
       const steps = await readFile(directory.join(schema), 'utf8');
       const end = steps.lastIndexOf('];');
       const added = `, 'CREATE TABLE of_the_next_version (id BIGINT)'];`;
-      await writeFile(directory.join(schema), `${steps.slice(0, end)}${added}`);
+      await writeFile(
+        directory.join(schema),
+        `${steps.slice(0, end)}${added}${steps.slice(end + 2)}`,
+      );
     },
     [Symbol.asyncDispose]: directory.remove,
   };

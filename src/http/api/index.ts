@@ -25,8 +25,8 @@ export {
   namePlace,
   placeText,
 } from './container/live-name-routes.ts';
+export { checkScanMode, type ScanRules } from './container/scan-mode.ts';
 export { requireScans, type ScanRoutesDeps } from './container/scan-routes.ts';
-export { type ScanRules, scanWish } from './container/scan-wish.ts';
 export { jsonApi, jsonApiDocument } from './json-api.ts';
 export { isStatusPath, statusApi } from './status-api.ts';
 export { isAccepted, type ValidateDeps } from './validate-credentials.ts';

@@ -12,12 +12,11 @@ import type { Tally } from '../../foundation/telemetry/counted.ts';
 import { createRequestIds, type Logger, withoutToken } from '../../foundation/telemetry/index.ts';
 import { inAliases } from '../api/aliases.ts';
 import { dropBody } from '../bodies/read-body.ts';
-import { callerAddress } from '../callers/client-address.ts';
+import { callerAddress, networkOf } from '../callers/client-address.ts';
 import { foreignIds } from '../callers/foreign-ids.ts';
 import { handedOnHeaders } from '../callers/handed-on.ts';
-import { noteRefusal } from '../limits/refusal-notes.ts';
 import { apiVersionHeader } from '../registry/registry-responses.ts';
-import { type RequestState, stateOf } from '../request-state.ts';
+import { type RequestState, stateOf, type Who } from '../request-state.ts';
 import { pathOfTarget } from '../request-target.ts';
 import { apiErrorBody, faultHeaders, faultOf, registryErrorBody } from './fault-of.ts';
 
@@ -210,4 +209,37 @@ function addUsualHeaders(response: ServerResponse, requestId: string, requiresTl
     }
     return Reflect.apply(writeHead, response, [status, ...rest]);
   };
+}
+
+const refusals = new Set([429, 503, 507]);
+
+/** Counts a request that a limit refused, and the caller. Nothing for other failures. */
+function noteRefusal(
+  tally: Tally,
+  fault: Pick<Fault, 'limit' | 'kind' | 'phase'>,
+  status: number,
+  { user, account, address }: Who & { readonly address: string },
+): void {
+  if (!refusals.has(status)) return;
+  tally.add('limits', { limit: limitOf(fault, status) });
+  tally.add('refused callers', { caller: callerName(user, account, address) });
+}
+
+function limitOf(
+  { limit, kind, phase }: Pick<Fault, 'limit' | 'kind' | 'phase'>,
+  status: number,
+): string {
+  if (limit !== undefined) return limit;
+  if (kind === 'storage-full') return 'free space on the disk';
+  if (phase === 'upstream' && status === 429) return 'rate limit of another registry';
+  return `no limit: ${status}${phase === undefined ? '' : ` (${phase})`}`;
+}
+
+function callerName(
+  user: string | undefined,
+  account: string | undefined,
+  address: string,
+): string {
+  if (account !== undefined) return `account ${account}`;
+  return user === undefined ? networkOf(address) : `user ${user}`;
 }

@@ -6,8 +6,8 @@ import {
   type AcceptRequestDeps,
   type ApiBasis,
   acceptRequest,
+  checkScanMode,
   type ScanRules,
-  scanWish,
 } from '../../http/api/index.ts';
 import {
   clientSignal,
@@ -57,7 +57,7 @@ const shortestSearch = 2;
 export async function planOf(form: AskForm, asking: Asking, deps: AskDeps): Promise<PlanView> {
   if (isEmptyForm(form)) return { kind: 'empty' };
   try {
-    const { submission } = scanWish(submissionOf(form), deps, asking.caller.user);
+    const { submission } = checkScanMode(submissionOf(form), deps, asking.caller.user);
     admit(submission, asking.caller, deps);
     const forecast = await preview(asking, deps, signal =>
       deps.dryRun(submission, 'v1alpha2', asking.caller, signal),
@@ -71,7 +71,7 @@ export async function planOf(form: AskForm, asking: Asking, deps: AskDeps): Prom
 
 /** Makes the request of a form, as the JSON API does. Throws a `Fault`. */
 export async function askFor(form: AskForm, { ctx, caller }: Asking, deps: AskDeps) {
-  const { submission, warnings } = scanWish(submissionOf(form), deps, caller.user);
+  const { submission, warnings } = checkScanMode(submissionOf(form), deps, caller.user);
   admit(submission, caller, deps);
   return limited(
     deps.limiter,

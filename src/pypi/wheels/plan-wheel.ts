@@ -45,7 +45,7 @@ export interface WheelPlanInput {
 /** Of programs and directories. */
 export const programMode = 0o755;
 /** What `INSTALLER` says. */
-export const installerName = 'sluice';
+const installerName = 'sluice';
 /** Names by which `scripts` may have a program that an entry point brings also. */
 const scriptEnd = /(?:\.exe|-script\.py|\.pya)$/;
 

@@ -50,7 +50,7 @@ import {
   emptySchema,
   legacyResponseSchema,
 } from './response-schema.ts';
-import { scanWish } from './scan-wish.ts';
+import { checkScanMode } from './scan-mode.ts';
 
 /** Examples for the OpenAPI document: an existing image that is served with another entrypoint. */
 const containerExample = {
@@ -229,7 +229,7 @@ async function createRequest(call: RequestCall, version: ApiVersion, deps: Conta
   deps.gate.serve(body, caller);
   // The first request of a server loads and compiles most of what follows.
   await pauseTurn();
-  const { submission, warnings: ofScan } = scanWish(body, deps, caller.user);
+  const { submission, warnings: ofScan } = checkScanMode(body, deps, caller.user);
   const warnings = [...call.warnings, ...ofScan];
   if (submission.dryRun) {
     const forecast = await deps.dryRun(submission, version, caller, clientSignal(call.ctx.res));

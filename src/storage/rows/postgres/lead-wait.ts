@@ -12,8 +12,8 @@ import {
   readLeader,
   replicaName,
 } from './lock-session.ts';
+import { compareSchema } from './postgres-schema.ts';
 import { lateReplica, olderReplica, type ReplicaSelf } from './replica-list.ts';
-import { compareSchema } from './schema-version.ts';
 import { type LockNews, type ServerLock, takeServerLock } from './server-lock.ts';
 
 const pauseMs = 500;

@@ -1,4 +1,4 @@
-import { functionsForJson } from './postgres-json.ts';
+import type { ClientBase } from 'pg';
 
 // Text is in the order of its bytes, as in SQLite. `rowid` is the order in which rows came. An index that a page of rows
 // is read from ends with a key: in SQLite, every index has one.
@@ -428,7 +428,58 @@ const triggers = `
 `;
 
 /**
+ * A step of the schema: the functions for JSON that SQLite has. They take the path of a member, such as `$.origin.kind`.
+ * JSON allows `\u0000` and lone surrogates, which text in PostgreSQL does not: they read U+FFFD in their place.
+ * `JSON.stringify` escapes no surrogates but lone ones.
+ */
+const functionsForJson = String.raw`
+  CREATE FUNCTION readable_json(document text) RETURNS json LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN document ~ '\\u(?:0000|[dD][89a-fA-F])' THEN
+      regexp_replace(document, '(?<!\\)((?:\\\\)*)\\u(?:0000|[dD][89a-fA-F][0-9a-fA-F]{2})', '\1\\ufffd', 'g')
+    ELSE document END::json
+  $$;
+  CREATE FUNCTION json_extract(document text, path text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT readable_json(document) #>> string_to_array(substr(path, 3), '.')
+  $$;
+  CREATE FUNCTION json_type(document text, path text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT json_typeof(readable_json(document) #> string_to_array(substr(path, 3), '.'))
+  $$;
+  CREATE FUNCTION json_tree(document text) RETURNS TABLE (key text, type text, value text)
+  LANGUAGE sql IMMUTABLE AS $$
+    WITH RECURSIVE tree (key, node) AS (
+      SELECT NULL::text, readable_json(document)
+      UNION ALL
+      SELECT child.key, child.node FROM tree, LATERAL (
+        SELECT * FROM json_each(CASE json_typeof(node) WHEN 'object' THEN node ELSE '{}' END)
+        UNION ALL
+        SELECT NULL, element FROM
+          json_array_elements(CASE json_typeof(node) WHEN 'array' THEN node ELSE '[]' END) element
+      ) AS child (key, node)
+    )
+    SELECT key, CASE json_typeof(node) WHEN 'string' THEN 'text' ELSE json_typeof(node) END,
+      node #>> '{}' FROM tree
+  $$;
+`;
+
+/**
  * The schema in PostgreSQL, step by step: the same tables as in SQLite. Never change a released step: add another. A
  * test compares the columns with those of SQLite.
  */
 export const postgresMigrations: readonly string[] = [tables + functionsForJson + triggers];
+
+const versionSql = 'SELECT version FROM sluice_schema';
+const undefinedTable = '42P01';
+
+/** Returns how the schema of the rows differs from that of this version: a leader of another version has changed it. */
+export async function compareSchema(client: ClientBase): Promise<'own' | 'newer' | 'older'> {
+  try {
+    const { rows } = await client.query(versionSql);
+    const version = Number(rows[0]?.version ?? 0);
+    if (version === postgresMigrations.length) return 'own';
+    return version > postgresMigrations.length ? 'newer' : 'older';
+  } catch (error) {
+    // The first leader of an empty database has not made the table yet.
+    if (error instanceof Error && 'code' in error && error.code === undefinedTable) return 'older';
+    throw error;
+  }
+}

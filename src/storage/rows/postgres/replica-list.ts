@@ -108,7 +108,7 @@ export async function chosenReplica(client: pg.ClientBase): Promise<number | und
  * Notes that a replica leads next. Returns false when it has ended, or cannot lead, or another one was chosen a few seconds
  * ago.
  */
-export async function chooseReplica(client: pg.ClientBase, pid: number): Promise<boolean> {
+async function chooseReplica(client: pg.ClientBase, pid: number): Promise<boolean> {
   return (await client.query(chooseSql, [pid])).rowCount === 1;
 }
 

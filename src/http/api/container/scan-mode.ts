@@ -22,7 +22,7 @@ export interface ScanRules {
  *
  * @param user the caller; undefined for one without a login
  */
-export function scanWish(
+export function checkScanMode(
   submission: Submission,
   { scans, scanPolicy, freezesAll }: ScanRules,
   user: string | undefined,
