@@ -10,6 +10,7 @@ import {
   createPulledImage,
   type PulledImage,
 } from '../../src/pull/pulled-image.ts';
+import { listingOf } from '../../src/pull/pulled-listing.ts';
 import type { ContainerRequest } from '../../src/request/container-request.ts';
 import type { RegistryClient } from '../../src/upstream/registry-client.ts';
 import { document, entry, indexType, manifestType, part } from './made-documents.ts';
@@ -149,4 +150,29 @@ test('tags of signatures and referrers are served, for images that the caller ma
   const service = makeFinder({ isService: true });
   assert.equal(await service.find(`${ofRoot}.att`), signature);
   await assert.rejects(service.find(ofOther), unknown);
+});
+
+test('referrers of other images are listed to clients in their own right alone', async () => {
+  const subjectOf = (path: string) => path.slice('referrers/'.length);
+  for (const [state, expected] of [
+    [{}, [plain.digest, child.digest]],
+    [{ isService: true }, [child.digest]],
+    [{ reader: 'builder' }, [child.digest]],
+    [{ reader: 'scanner' }, [child.digest]],
+  ] as const) {
+    const { image } = makeFinder(state);
+    const asked: string[] = [];
+    const registry = {
+      async getJson(_: unknown, path: string) {
+        asked.push(subjectOf(path));
+        return { body: Buffer.from('{"schemaVersion":2,"manifests":[]}'), headers: new Map() };
+      },
+    } as unknown as RegistryClient;
+    const request = { image: { registry: 'r.example.com', repository: 'team/app' } };
+    for (const { digest } of [plain, child]) {
+      const listing = await listingOf(registry, request, image, `referrers/${digest}`, '');
+      assert.deepEqual((listing.body as { manifests: unknown }).manifests, []);
+    }
+    assert.deepEqual(asked, expected);
+  }
 });

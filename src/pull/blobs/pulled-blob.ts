@@ -183,8 +183,8 @@ function unlinked(content: ContentStore): Pick<ContentStore, 'link' | 'open' | '
 /** A blob in memory, for a client. */
 export function blobOfBytes(bytes: Uint8Array, rangeOf: RangeOf | undefined): FoundBlob {
   const size = bytes.length;
-  const { start, end } = rangeOf?.(size) ?? { start: 0, end: size - 1 };
-  const source = sourceOfBytes(bytes.subarray(start, end + 1));
+  const range = rangeOf?.(size);
+  const source = sourceOfBytes(range ? bytes.subarray(range.start, range.end + 1) : bytes);
   return { kind: 'stream', size, source, delivery: 'stored', isVerified: true };
 }
 
