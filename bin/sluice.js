@@ -1,8 +1,7 @@
-#!/usr/bin/env -S MALLOC_ARENA_MAX=1 MALLOC_MMAP_THRESHOLD_=131072 sh -c 'IGNORED_SIGNALS=$(grep -s SigIgn /proc/$$/status) exec node --min-semi-space-size=4 --max-semi-space-size=4 "$0" "$@"'
+#!/usr/bin/env -S MALLOC_ARENA_MAX=1 MALLOC_MMAP_THRESHOLD_=131072 node --min-semi-space-size=4 --max-semi-space-size=4
 // The flags keep the young generation small: 10 % fewer requests per second, 20 % less memory. It has its full size from
 // the start: a quarter fewer collections until the server is ready. With the variables, all threads share one heap of the C
 // library, and it returns large blocks: a quarter less memory while threads work.
-// The shell notes which signals are ignored, as `nohup` does with SIGHUP: Node forgets it at its start.
 // Starts on any Node and hands over to Node 24, which the server is tested with and whose copy npm installs.
 import { spawn } from 'node:child_process';
 import { createRequire } from 'node:module';

@@ -22,7 +22,7 @@ interface Running {
 /** Resolves with the name of the first signal. */
 export async function untilSignal(): Promise<StopReason> {
   const { promise, resolve } = Promise.withResolvers<StopReason>();
-  const outlives = ignoresHangup() || isOfNohup();
+  const outlives = isOfNohup();
   if (outlives && process.listenerCount('SIGHUP') === 0) process.on('SIGHUP', () => {});
   const stopping = outlives ? signals.filter(name => name !== 'SIGHUP') : signals;
   for (const name of stopping) process.on(name, resolve);
@@ -33,19 +33,11 @@ export async function untilSignal(): Promise<StopReason> {
   }
 }
 
-/**
- * Returns true when whoever started the command `sluice` had SIGHUP ignored. The command notes the line of the system, with a bit for each
- * signal, before Node sets all signals back. Source: proc_pid_status(5).
- */
-function ignoresHangup(): boolean {
-  const [last = '0'] = /[0-9a-f]$/.exec(process.env.IGNORED_SIGNALS ?? '') ?? [];
-  return (Number.parseInt(last, 16) & 1) === 1;
-}
-
 const writeOnly = 1;
 
 /**
- * Returns true for a program of Node that `nohup` has started in a terminal, without the command. What stays of it is the standard input, which GNU's `nohup` replaces by `/dev/null`, open for writing alone.
+ * Returns true for a process that `nohup` has started in a terminal. Node forgets at its start that `nohup` ignores SIGHUP. What stays
+ * is the standard input, which GNU's `nohup` replaces by `/dev/null`, open for writing alone.
  */
 function isOfNohup(): boolean {
   try {
