@@ -48,6 +48,9 @@ function makeSynchronous(path) {
   const { type, options } = fileSystemOf(path);
   // XFS and Btrfs accept the mark too, but write the names of files later. XFS writes them at once if it is mounted with
   // `wsync`. A mount with `sync` proves nothing: Btrfs ignores it, and XFS ignores it in a remount.
+  if (options.some(option => ['nobarrier', 'barrier=0'].includes(option))) {
+    throw unsafe(`${type} that is mounted without barriers, so it does not flush its disk`);
+  }
   if (type !== 'ext4' && !(type === 'xfs' && options.includes('wsync'))) {
     throw unsafe(
       type === 'xfs' ? 'XFS that is mounted without wsync' : `a file system of the type ${type}`,

@@ -37,7 +37,7 @@ export interface PulledImage {
  * - `everything`: what the registry shows to the caller, in the caller's own right.
  * - `referrers`: manifests about the image. The service requests them in its own right, in which the registry shows the images of
  *   all callers.
- * - `nothing`: a builder or a scanner sees the image alone.
+ * - `nothing`: a builder or a scanner sees the image alone. A list names what refers to it.
  */
 export function servedWith({
   access,

@@ -12,6 +12,7 @@ import {
 } from '../../src/http/registry/told-pulls.ts';
 import { createPullCounter } from '../../src/pull/pull-counter.ts';
 import type { ContainerRequest } from '../../src/request/container-request.ts';
+import { createGatheredPulls } from '../../src/server/replicas/reads/gathered-pulls.ts';
 import { LeaderOnly } from '../../src/server/replicas/reads/leader-only.ts';
 import { createPullTeller } from '../../src/server/replicas/reads/pull-teller.ts';
 
@@ -379,4 +380,59 @@ test('a message of something else is refused', () => {
   assert.equal(read(1, 'x'.repeat(1024)).length, 1);
   assert.throws(() => read(1, 'x'.repeat(1025)));
   assert.throws(() => readToldReplies(Buffer.from('[{"isAdmitted":true}]'), 2));
+});
+
+const done = (token: string): ToldPull => ({ kind: 'served', client: '', token, what: 'done' });
+
+test('a leader that takes none of a message gets no further ones at once', async () => {
+  const sent: number[] = [];
+  const send = async (pulls: readonly ToldPull[]) => {
+    sent.push(pulls.length);
+    return pulls.map(() => ({ isAdmitted: false, isUnknown: true }));
+  };
+  const gathered = createGatheredPulls(
+    send,
+    () => {},
+    () => 1,
+  );
+  for (let at = 0; at < 5000; at += 1) gathered.add(done(String(at)));
+  await gathered.flush();
+  assert.ok(sent.length <= 2, `${sent}`);
+  gathered.close();
+});
+
+test('a pull that the leader can never look up is sent a number of times, and others once', async () => {
+  const counts = new Map<string, number>();
+  const send = async (pulls: readonly ToldPull[]) =>
+    pulls.map(pull => {
+      const token = pull.kind === 'served' ? pull.token : '';
+      counts.set(token, (counts.get(token) ?? 0) + 1);
+      return { isAdmitted: true, isUnknown: token === 'unreadable' };
+    });
+  const gathered = createGatheredPulls(
+    send,
+    () => {},
+    () => 1,
+  );
+  gathered.add(done('unreadable'));
+  for (let round = 0; round < 150; round += 1) {
+    gathered.add(done(`good ${round}`));
+    await gathered.flush();
+  }
+  gathered.close();
+  assert.equal(counts.get('unreadable'), 100);
+  assert.equal(counts.get('good 0'), 1);
+});
+
+test('an unexpected error of the leader loses no pull', async () => {
+  const take = createTakePulls({
+    tokens: {
+      get: () => Promise.reject(new Error('of the database')),
+      describe: () => Promise.reject(new Error('of the database')),
+    },
+    meter: {} as never,
+    countHosted() {},
+    async requireRight() {},
+  });
+  assert.deepEqual(await take([done('one')]), [{ isAdmitted: false, isUnknown: true }]);
 });

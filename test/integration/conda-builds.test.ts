@@ -1,5 +1,5 @@
 /**
- * Everything around a Conda build, on a real BuildKit: referrers, freezing, the command line.
+ * Everything around a Conda build, on a real BuildKit: referrers, freezing, formats, the command line.
  * To be fast, a shell script replaces the package manager: it understands the three commands of the recipe and creates
  * a program for each requested package. `conda-packages.test.ts` uses real packages.
  */
@@ -11,6 +11,7 @@ import { manifestAccept } from '../../src/oci/media-type.ts';
 import { bytesOf } from '../corpus/content.ts';
 import { pushCorpus } from '../corpus/corpus.ts';
 import { layerOf } from '../corpus/layer.ts';
+import { openApptainer } from '../world/apptainer.ts';
 import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
 import { runWithPodman } from '../world/clients.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
@@ -236,5 +237,16 @@ suite('Conda builds', () => {
     assert.match(wrong.stderr, /Cannot read \/nonexistent/);
     const none = await sluiceCommand(['logs', 'none_1'], environment);
     assert.match(none.stderr, /The build does not exist/);
+  });
+
+  test('packages become a Singularity image', async () => {
+    const sif = await request(
+      { entries: ['samtools=1.21'] },
+      { format: 'sif', freeze: true, buildRepository: `${registry.host}/conda/sif` },
+    );
+    await finished(sif.buildId);
+    await using apptainer = await openApptainer();
+    const run = ['exec', '--no-https', sif.targetImage, 'samtools', 'view'];
+    assert.equal(assertSuccess(await apptainer.run(run)), 'samtools 1.21 view\n');
   });
 });

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { chmod, mkdir, rm } from 'node:fs/promises';
 import { promisify } from 'node:util';
-import { makeTempDir } from './temp-dir.ts';
+import { diskFolder, makeTempDir } from './temp-dir.ts';
 import { requireCommand } from './tools.ts';
 
 const run = promisify(execFile);
@@ -38,7 +38,7 @@ export interface PowerFileSystem {
 export async function makePowerDisk(
   { type, options = 'defaults' }: PowerFileSystem = { type: 'ext4' },
 ): Promise<PowerDisk> {
-  const directory = await makeTempDir('power');
+  const directory = await makeTempDir('power', diskFolder());
   // PostgreSQL runs as another user.
   await chmod(directory.path, 0o711);
   const folder = async (name: string) => {

@@ -22,75 +22,64 @@ import type { Rows } from '../../storage/rows/index.ts';
 import { requireDatabase, requireSecretsKey } from '../../storage/whole-data.ts';
 import { CommandError, environmentWith, type Values } from '../command/command.ts';
 
-/** The rows of the local server, which may be running. */
-interface LocalRows {
+/** The state of the local server, which may be running. */
+interface LocalData {
   readonly config: Config;
+  readonly content: ContentStore;
   readonly rows: Rows;
 }
 
-interface LocalData extends LocalRows {
-  readonly content: ContentStore;
-}
-
-interface RowsOptions {
-  /** Makes the data directory, if the user has named it. */
-  readonly create?: boolean;
-  /** Refuses while a server uses the PostgreSQL database, and keeps servers from starting. SQLite: see `lockData`. */
-  readonly isAlone?: boolean;
-}
-
-interface DataOptions extends RowsOptions {
-  /** Uses the content, even when it belonged to another database. */
-  readonly adoptContent?: boolean;
-}
-
 /**
- * Opens the rows and the content, runs the work, and closes them. Throws {@link CommandError} when there is no data
+ * Opens the data directory, runs the work, and closes it. Throws {@link CommandError} when there is no data
  * directory, or a part of it is missing.
+ *
+ * @param options.create makes the data directory, if the user has named it
+ * @param options.adoptContent uses the content in the directory, even when it belonged to another database
+ * @param options.isAlone refuses while a server uses the PostgreSQL database, and keeps servers from starting. SQLite: see
+ *   `lockData`
  */
-export function withLocalData<T>(
+export async function withLocalData<T>(
   values: Values,
   work: (data: LocalData) => Promise<T>,
-  options: DataOptions = {},
+  { create = false, adoptContent = false, isAlone = false } = {},
 ): Promise<T> {
-  return withLocalRows(
-    values,
-    async ({ config, rows }, { proxyFor }) => {
-      const adopt = options.adoptContent ?? false;
-      const content = await openSiteContent({ ...config, proxyFor }, rows, { adopt });
+  return withoutData(values, async (config, { originOf, proxyFor }) => {
+    if (isSqlite(config)) await requireDatabase(config.data);
+    // A new ./data in the current directory would not be the one that the server uses.
+    const mayCreate = create && originOf(['data']).kind !== 'default';
+    if (!mayCreate) requireData(config, ', or the server with --server URL');
+    const asServer = isAlone && !isSqlite(config);
+    return withRows(config, asServer ? {} : undefined, async rows => {
+      await requireSecretsKey(keyDirectory(config), rows);
+      const content = await openSiteContent({ ...config, proxyFor }, rows, { adopt: adoptContent });
       try {
         return await work({ config, content, rows });
       } finally {
         await content.close();
       }
-    },
-    options,
-  );
-}
-
-/** As {@link withLocalData}, without the content. */
-export function withLocalRows<T>(
-  values: Values,
-  work: (data: LocalRows, loaded: LoadedConfig) => Promise<T>,
-  { create = false, isAlone = false }: RowsOptions = {},
-): Promise<T> {
-  return withoutData(values, async (config, loaded) => {
-    if (isSqlite(config)) await requireDatabase(config.data);
-    // A new ./data in the current directory would not be the one that the server uses.
-    const mayCreate = create && loaded.originOf(['data']).kind !== 'default';
-    if (!mayCreate && holdsState(config)) requireData(config, ', or the server with --server URL');
-    const asServer = isAlone && !isSqlite(config);
-    return withRows(config, asServer ? {} : undefined, async rows => {
-      await requireSecretsKey(keyDirectory(config), rows);
-      return work({ config, rows }, loaded);
     });
   });
 }
 
 /**
- * True when a part of the state is in the data directory. A replica whose site has a database, a bucket and a directory of keys makes
- * the directory when it leads for the first time.
+ * As {@link withLocalData}, and without the content and a data directory on a site whose state is elsewhere: beside a
+ * replica that has not led yet, for example.
  */
+export function withLocalRows<T>(
+  values: Values,
+  work: (data: Omit<LocalData, 'content'>) => Promise<T>,
+  options: { readonly create: boolean },
+): Promise<T> {
+  return withoutData(values, config => {
+    if (holdsState(config)) return withLocalData(values, work, options);
+    return withRows(config, undefined, async rows => {
+      await requireSecretsKey(keyDirectory(config), rows);
+      return work({ config, rows });
+    });
+  });
+}
+
+/** True when a part of the state is in the data directory: the rows, the content or the keys. */
 function holdsState(config: Config): boolean {
   return isSqlite(config) || isDirectory(config) || keyDirectory(config) === config.data;
 }

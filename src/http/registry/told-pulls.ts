@@ -142,7 +142,7 @@ export function createTakePulls(deps: TakePullsDeps): TakePulls {
 
 /** A failure of this server or of what it needs refuses nothing. */
 function replyTo(error: unknown): ToldReply {
-  return error instanceof Fault && error.status >= 500 ? unknown : refused;
+  return error instanceof Fault && error.status < 500 ? refused : unknown;
 }
 
 function tooLate(): Fault {

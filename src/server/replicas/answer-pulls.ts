@@ -12,8 +12,8 @@ interface AnswerPullsDeps {
 }
 
 /**
- * Returns what answers a message of another replica with the pulls that it answers. A message is a change: a leader that
- * gives up the lead writes the pulls that it has acknowledged.
+ * Returns what answers a message of another replica with the pulls that it answers. A message that has arrived is a change: a leader
+ * that gives up the lead writes the pulls that it has acknowledged.
  */
 export function createAnswerPulls({
   taker,
@@ -29,6 +29,9 @@ export function createAnswerPulls({
       response.writeHead(take ? 413 : 503, { connection: 'close', ...follows }).end();
       return;
     }
+    await changes.during(request, takeFrom(bytes, take, response));
+  };
+  const takeFrom = async (bytes: Buffer, take: TakePulls, response: ServerResponse) => {
     try {
       const replies = JSON.stringify(await take(readToldPulls(bytes)));
       response.writeHead(200, { 'content-type': 'application/json' }).end(replies);
@@ -37,5 +40,5 @@ export function createAnswerPulls({
       response.writeHead(400, { connection: 'close' }).end();
     }
   };
-  return (request, response) => changes.during(request, answer(request, response));
+  return answer;
 }

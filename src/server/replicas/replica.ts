@@ -197,9 +197,14 @@ export async function startReplica(
     if (!leading) return false;
     const work = leading;
     const held = await lock;
-    if (!(await held.hasSuccessor())) return false;
-    // Another replica may have said meanwhile that it leads.
-    if (leading !== work) return false;
+    let hasSuccessor = false;
+    const asked = held.hasSuccessor().then(is => {
+      hasSuccessor = is;
+    });
+    // A database that does not answer hands the lead over by itself, when it notices that this one has gone.
+    if (!(await atMost(successorMs, asked)) || !hasSuccessor) return false;
+    // Another replica may have said meanwhile that it leads, or this one closes.
+    if (leading !== work || offering.signal.aborted) return false;
     const began = performance.now();
     // Requests wait from now on.
     leading = undefined;
@@ -342,6 +347,7 @@ function olderVersion(): string {
 const changesMs = 1000;
 const releaseMs = 1000;
 const hearMs = 500;
+const successorMs = 1000;
 // A replica that waits for the lead asks twice a second.
 const offerMs = 1000;
 

@@ -14,6 +14,13 @@ export interface GatheredPulls {
 const gatherMs = 500;
 // Some minutes of a busy site; about 20 MB.
 const mostWaiting = 50_000;
+// A pull that the leader cannot look up, while it takes others.
+const mostFailures = 100;
+
+interface Waiting {
+  readonly pull: ToldPull;
+  readonly failures: number;
+}
 
 /** @param onReply receives what the leader says to each pull that it has taken */
 export function createGatheredPulls(
@@ -21,28 +28,34 @@ export function createGatheredPulls(
   onReply: (pull: ToldPull, reply: ToldReply) => void,
   now: () => number,
 ): GatheredPulls {
-  const waiting: ToldPull[] = [];
+  const waiting: Waiting[] = [];
   /** On their way, and those of them that the leader has not taken. */
-  let held: ToldPull[] = [];
+  let held: Waiting[] = [];
   let sending: Promise<void> | undefined;
   let timer: NodeJS.Timeout | undefined;
   let keptAt = Number.NEGATIVE_INFINITY;
   let isClosed = false;
 
   const sendAll = async (): Promise<void> => {
-    const kept: ToldPull[] = [];
+    const kept: Waiting[] = [];
     // Those that wait now, and later ones while the leader takes all.
     let left = waiting.length;
     while (left > 0) {
       const batch = waiting.splice(0, mostToldPulls);
       held = [...kept, ...batch];
-      const replies = await send(batch);
-      for (const [at, pull] of batch.entries()) {
+      const replies = await send(batch.map(({ pull }) => pull));
+      const refused: Waiting[] = [];
+      for (const [at, { pull, failures }] of batch.entries()) {
         const reply = replies?.[at];
         if (reply && !reply.isUnknown) onReply(pull, reply);
-        else kept.push(pull);
+        else refused.push({ pull, failures: failures + 1 });
       }
-      if (!replies) break;
+      if (refused.length === batch.length) {
+        // A leader that takes none of them would take none of the others, and they can wait for the next one.
+        kept.push(...batch);
+        break;
+      }
+      kept.push(...refused.filter(({ failures }) => failures < mostFailures));
       left = kept.length === 0 ? waiting.length : left - batch.length;
     }
     held = [];
@@ -63,7 +76,7 @@ export function createGatheredPulls(
   };
   return {
     add(pull) {
-      waiting.push(pull);
+      waiting.push({ pull, failures: 0 });
       const isRefused = now() - keptAt < retryMs;
       if (waiting.length >= mostToldPulls && !sending && !isRefused) void begin();
       else later(isRefused ? retryMs : gatherMs);

@@ -6,6 +6,7 @@ import { Fault } from '../../../foundation/fault.ts';
 import { noTally } from '../../../foundation/telemetry/counted.ts';
 import { noRemoteHealth, type ReadReplicaState } from '../../../foundation/telemetry/index.ts';
 import { readVersion } from '../../../foundation/version.ts';
+import { atMost } from '../../../foundation/work.ts';
 import { isStatusPath, statusApi } from '../../../http/api/index.ts';
 import { handedOnHeaders, type RequestState } from '../../../http/index.ts';
 import {
@@ -85,6 +86,7 @@ const heardMs = 2000;
 // After a failure of the database or the store, the leader answers for so long: each attempt may wait.
 const restMs = 1000;
 const tellMs = 2000;
+const flushMs = 5000;
 const accountsMs = 1000;
 const renewMs = 3_600_000;
 
@@ -150,7 +152,8 @@ export function createOwnReads(deps: OwnReadsDeps): OwnReads {
     readReplica: () => opened?.readReplica?.(),
     async close() {
       isClosed = true;
-      await teller.flush();
+      // A leader that answers slowly must not hold up the stop.
+      await atMost(flushMs, teller.flush());
       teller.close();
       await (await opening?.catch(() => undefined))?.close();
       opened = undefined;

@@ -18,7 +18,7 @@ export interface PullTeller extends Pick<GatheredPulls, 'hasRoom' | 'flush' | 'c
   readonly countHosted: CountHostedPull;
   /** Asks the leader whether the right to the image of a container token holds. False when no leader answers. */
   mayPull(token: string): Promise<boolean>;
-  /** Finds out whether the leader takes pulls, until one does: this replica may count by itself only after that. Call it often. */
+  /** Finds out whether the leader takes pulls, until one does: this replica may count by itself only for a while after that. Call it often. */
   greet(): void;
 }
 
@@ -126,7 +126,8 @@ export function createPullTeller(deps: PullTellerDeps): PullTeller {
       gathered.add({ kind: 'hosted', client, isHead, repository, reference, digest }),
     mayPull: async token => (await askRight({ kind: 'right', token }))?.isAdmitted === true,
     greet() {
-      if (hasReached || now() - greetedAt < greetMs) return;
+      const isReached = hasReached && aloneSince === undefined;
+      if (isReached || now() - greetedAt < greetMs) return;
       greetedAt = now();
       void sendCounted([]);
     },
