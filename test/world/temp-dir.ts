@@ -7,7 +7,7 @@ import { sweepAtEnd } from './sweeper.ts';
 export const diskVariable = 'SLUICE_TEST_DISK';
 
 const inMemory = '/dev/shm';
-// A run of all tests holds up to 3 GiB at once.
+// A run of all tests holds up to 5 GiB at once.
 const muchMemory = 8 * 1024 ** 3;
 
 /** Returns the folder for temporary files on a disk. Files in memory would count for the memory limit of a control group. */
