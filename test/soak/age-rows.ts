@@ -25,7 +25,7 @@ export async function ageRows({ data, database }: Measured, round: number): Prom
     const client = new pg.Client(database);
     await client.connect();
     try {
-      for (const text of statements) await client.query(text);
+      for (const text of statements) await changeRows(client, text);
     } finally {
       await client.end();
     }
@@ -36,5 +36,19 @@ export async function ageRows({ data, database }: Measured, round: number): Prom
     for (const text of statements) rows.exec(text);
   } finally {
     rows.close();
+  }
+}
+
+const deadlock = '40P01';
+
+/** Changes rows of counts that the servers change meanwhile, in another order. */
+async function changeRows(client: pg.Client, text: string): Promise<void> {
+  for (;;) {
+    try {
+      await client.query(text);
+      return;
+    } catch (error) {
+      if ((error as pg.DatabaseError).code !== deadlock) throw error;
+    }
   }
 }
