@@ -10,9 +10,9 @@ import type { Row } from './report.ts';
 import { interleave, median } from './stats.ts';
 
 const names = 200;
-const requests = 4000;
+const requests = 1500;
 const atOnce = 20;
-const rounds = 5;
+const rounds = 4;
 const count = 4;
 // Of a manifest that a replica handed on to the leader, when all of them were handed on.
 const formerMs = 0.45;
