@@ -37,7 +37,10 @@ export async function replicaManifests(postgres: Postgres, store: ObjectStore): 
       env: { SLUICE_TRUSTED_PROXIES: '1' },
     });
     await using site = await startReplicas({
-      ...{ postgres, store, count, config },
+      postgres,
+      store,
+      count,
+      config,
       startServer: startMeasuredSluice,
     });
     const { servers } = site;

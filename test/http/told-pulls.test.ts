@@ -26,6 +26,14 @@ const request = (token: string, user?: string) =>
     caller: { address: '', ...(user === undefined ? {} : { user }) },
   }) as unknown as ContainerRequest;
 
+const hostedPull = {
+  client: '',
+  isHead: false,
+  repository: 'x',
+  reference: 'y',
+  digest: 'z' as never,
+};
+
 function startSite(rates: CallerRates = usualRates) {
   const clock = { now: 1 };
   const now = () => clock.now;
@@ -155,13 +163,7 @@ test('while the leader has lost its database, a replica limits by itself, and th
   await pull(site, 'client', 'b');
   await teller.meter.look?.('client', request('c'));
   await pull(site, 'other', 'of a user');
-  teller.countHosted({
-    client: '',
-    isHead: false,
-    repository: 'x',
-    reference: 'y',
-    digest: 'z' as never,
-  });
+  teller.countHosted(hostedPull);
   messages.length = 0;
   await teller.flush();
   assert.deepEqual([counted, site.hosted, messages.length], [['a'], ['x'], 1]);
@@ -328,13 +330,7 @@ test('without a leader, a replica limits by itself for a minute, and the next le
   clock.now += 59_000;
   for (const token of ['b', 'c']) await pull(site, 'client', token);
   await assert.rejects(pull(site, 'client', 'd'), { kind: 'too-many-requests' });
-  teller.countHosted({
-    client: '',
-    isHead: false,
-    repository: 'x',
-    reference: 'y',
-    digest: 'z' as never,
-  });
+  teller.countHosted(hostedPull);
   clock.now += 59_000;
   await pull(site, 'new client', 'b');
   clock.now += 2000;

@@ -162,7 +162,9 @@ export async function startReplica(
   /** Goes on to follow until `close`, without a wait for the lock. */
   const watch = (onHeard?: () => void): void => {
     void watchLead(database, {
-      ...{ onLeader, onOutage, signal: closing.signal },
+      onLeader,
+      onOutage,
+      signal: closing.signal,
       onReadable: follower.noteReadable,
       onHandOver: leader.handOver,
       ...(onHeard ? { onHeard } : {}),
