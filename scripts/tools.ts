@@ -42,13 +42,12 @@ import { buildTraefik, hasTraefik } from './tools/traefik.ts';
 import { fetchUv, hasUv } from './tools/uv.ts';
 import { fetchWheels, hasWheels } from './tools/wheels.ts';
 
-/** A program or a folder of files that tests run. */
+/** A program or a folder of files that tests run. One of its two functions makes it. */
 interface Tool {
   has(): boolean;
-  /** @param mirror of Debian's archive */
-  build(mirror: string): Promise<void>;
-  /** True if it is made of packages of Debian, whose archive must be reached. */
-  readonly isOfDebian?: boolean;
+  build?(): Promise<void>;
+  /** Makes it of packages of Debian, from a mirror of its archive. */
+  buildFrom?(mirror: string): Promise<void>;
   /** True if the commands of the machine are used to make it. */
   readonly usesHost?: boolean;
   /** True if making it may install packages on the machine. */
@@ -84,10 +83,10 @@ const tools: Readonly<Record<string, Tool>> = {
   traefik: { has: hasTraefik, build: buildTraefik, isRare: true },
   'metrics-server': { has: hasMetricsServer, build: buildMetricsServer, isRare: true },
   'conda-readers': { has: hasCondaReaders, build: buildCondaReaders, usesHost: true },
-  busybox: { has: hasBusybox, build: buildBusybox, isOfDebian: true },
-  apptainer: { has: hasApptainer, build: buildApptainer, isOfDebian: true },
-  conda: { has: hasConda, build: buildConda, isOfDebian: true, usesHost: true },
-  r: { has: hasR, build: buildR, isOfDebian: true },
+  busybox: { has: hasBusybox, buildFrom: buildBusybox },
+  apptainer: { has: hasApptainer, buildFrom: buildApptainer },
+  conda: { has: hasConda, buildFrom: buildConda, usesHost: true },
+  r: { has: hasR, buildFrom: buildR },
 };
 
 const names = ['host', ...Object.keys(tools), ...suites];
@@ -124,17 +123,17 @@ Object.assign(process.env, goCaches());
   await installOnHost(Object.keys(hostPackages).filter(name => !findCommand(name)));
   await install(missing.filter(tool => tool.changesHost));
 }
-await install(missing.filter(tool => !tool.changesHost && !tool.isOfDebian));
-const ofDebian = missing.filter(tool => tool.isOfDebian);
+await install(missing.filter(tool => !tool.changesHost));
+const ofDebian = missing.filter(tool => tool.buildFrom !== undefined);
 if (ofDebian.length > 0 || missingRoots.length > 0) {
   const mirror = await findMirror();
   const proxy = await findProxy();
   if (proxy !== undefined) process.env.http_proxy ??= proxy;
-  await install(ofDebian, mirror);
+  for (const tool of ofDebian) await tool.buildFrom?.(mirror);
   // In parallel: while one waits for the network, another unpacks.
   await Promise.all(missingRoots.map(suite => buildRoot(suite, mirror)));
 }
 
-async function install(some: readonly Tool[], mirror = ''): Promise<void> {
-  for (const tool of some) await tool.build(mirror);
+async function install(some: readonly Tool[]): Promise<void> {
+  for (const tool of some) await tool.build?.();
 }
