@@ -28,7 +28,7 @@ export interface HostedBlobs {
     rights: Rights,
   ): Promise<boolean>;
   /** Throws when the blob does not exist (404), or when a manifest of the repository needs it (409). */
-  remove(repository: string, digest: Digest): Promise<void>;
+  remove(repository: string, digest: Digest, signal?: AbortSignal): Promise<void>;
 }
 
 export interface HostedBlobsDeps {
@@ -72,8 +72,8 @@ export function createHostedBlobs({ content, store, quota }: HostedBlobsDeps): H
       return false;
     },
 
-    async remove(repository, digest) {
-      const removal = await store.removeBlob(repository, digest);
+    async remove(repository, digest, signal) {
+      const removal = await store.removeBlob(repository, digest, { signal });
       if (removal.kind === 'unknown') throw unknown(repository, digest);
       if (removal.kind === 'needed') {
         throw new Fault(

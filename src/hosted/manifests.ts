@@ -39,8 +39,12 @@ export interface HostedManifests {
   head(repository: string, reference: string): Promise<HostedManifest>;
   /** Throws a {@link Fault}: 400 for a malformed manifest, 404 when it refers to content that was never pushed. */
   put(repository: string, pushed: PushedManifest): Promise<StoredManifest>;
-  /** Deletes a tag, or a manifest with its tags. Throws a {@link Fault} (404). */
-  remove(repository: string, reference: string): Promise<void>;
+  /**
+   * Deletes a tag, or a manifest with its tags. Throws a {@link Fault} (404).
+   *
+   * @param signal aborts a deletion that has not begun
+   */
+  remove(repository: string, reference: string, signal?: AbortSignal): Promise<void>;
   /** Deletes all manifests and tags, a few at a time. */
   removeAll(repository: string): Promise<void>;
 }
@@ -52,6 +56,8 @@ export interface PushedManifest {
   /** The digest that it must have, when it was pushed by digest. */
   readonly digest?: Digest | undefined;
   readonly tags: readonly string[];
+  /** Aborts a push that has not taken effect. */
+  readonly signal?: AbortSignal;
 }
 
 export interface StoredManifest {
@@ -124,6 +130,7 @@ export function createHostedManifests({
         manifests,
         tags: pushed.tags,
         limits: quota.limitsOf(repository),
+        signal: pushed.signal,
         messages: isInternal(repository)
           ? []
           : announce({
@@ -140,14 +147,14 @@ export function createHostedManifests({
       return { digest, subject: row.subject ?? undefined };
     },
 
-    async remove(repository, reference) {
+    async remove(repository, reference, signal) {
       const named = isDigest(reference) ? { digest: reference } : { tag: reference };
       const messages = isInternal(repository)
         ? []
         : announce({ kind: 'image.deleted', repository, ...named });
       const isThere = await (isDigest(reference)
-        ? store.removeManifest(repository, reference, messages)
-        : store.removeTag(repository, reference, messages));
+        ? store.removeManifest(repository, reference, { messages, signal })
+        : store.removeTag(repository, reference, { messages, signal }));
       if (!isThere) throw unknown(repository, reference);
       const [left] = await store.manifestsOf(repository, '', 1);
       // The next owner of the name learns nothing. A sweep repeats it, should it fail.

@@ -19,16 +19,18 @@ export interface Call {
   readonly method?: string;
   readonly headers?: OutgoingHttpHeaders;
   readonly body?: string | Buffer;
+  /** Ends the connection. */
+  readonly signal?: AbortSignal;
 }
 
 /** Sends one request on a new connection, without redirects or decoding. */
 export function call(
   url: string,
-  { method = 'GET', headers = {}, body }: Call = {},
+  { method = 'GET', headers = {}, body, signal }: Call = {},
 ): Promise<Reply> {
   const began = performance.now();
   return new Promise((resolve, reject) => {
-    const sent = httpRequest(url, { method, headers, agent: false }, response => {
+    const sent = httpRequest(url, { method, headers, signal, agent: false }, response => {
       const parts: Buffer[] = [];
       response.on('data', part => parts.push(part));
       response.on('error', () => {});

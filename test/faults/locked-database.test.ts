@@ -3,14 +3,24 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import Database from 'better-sqlite3';
 import { pushCorpus } from '../corpus/corpus.ts';
-import { admin, administered, expect, Repository } from '../hosted/push-client.ts';
+import {
+  admin,
+  administered,
+  expect,
+  manifestOf,
+  manifestType,
+  Repository,
+} from '../hosted/push-client.ts';
+import { eventually } from '../world/eventually.ts';
 import { startRegistry } from '../world/registry.ts';
 import { startSluice } from '../world/sluice.ts';
+import { call } from './http-client.ts';
 import { pattern } from './scripted-upstream.ts';
 
 // Far more than it takes on a busy machine, far less than the patience of a write.
 const promptMs = 2000;
 const config = Buffer.from('{}');
+const otherConfig = Buffer.from('{"os":"linux"}');
 
 /** Holds the write lock of the database from another process, as a long command may. */
 function lock(data: string): Disposable {
@@ -105,4 +115,35 @@ test('while another process holds the write lock, reads continue and writes wait
   expect(await tag, 202);
   expect(await blob, 201);
   assert.equal(sluice.process.exitCode, null);
+});
+
+test('a change of tags that waits is given up with its client, who may have sent it again', async () => {
+  await using sluice = await startSluice({ config: administered });
+  const repository = new Repository(sluice, 'team/app');
+  for (const blob of [config, otherConfig]) expect(await repository.pushBlob(blob), 201);
+  expect(await repository.pushManifest('before', config), 201);
+  const client = new AbortController();
+  {
+    using _lock = lock(sluice.data);
+    const { signal } = client;
+    const left = [
+      call(`${repository.url}/manifests/before`, { method: 'DELETE', headers: admin, signal }),
+      // Its bytes are stored already: only the row of the tag is missing.
+      call(`${repository.url}/manifests/late`, {
+        ...{ method: 'PUT', body: manifestOf(config, []), signal },
+        headers: { ...admin, 'content-type': manifestType },
+      }),
+    ];
+    // When a read has come through, the changes have tried.
+    for (let read = 0; read < 5; read += 1) expect(await repository.get('manifests/before'), 200);
+    client.abort();
+    for (const { status } of await Promise.allSettled(left)) assert.equal(status, 'rejected');
+    await eventually('the server knows', async () => {
+      const aborted = (await sluice.requests()).filter(({ aborted }) => aborted);
+      return aborted.length === left.length;
+    });
+  }
+  expect(await repository.pushManifest('after', otherConfig), 201);
+  expect(await repository.get('manifests/before'), 200);
+  expect(await repository.get('manifests/late'), 404);
 });

@@ -20,7 +20,15 @@ before(async () => {
   sluice = await startSluice({ config: administered });
   repository = new Repository(sluice, 'team/app');
 });
-after(() => sluice?.stop());
+after(async () => {
+  await sluice.stop();
+  const lines = sluice.output().split('\n');
+  assert.deepEqual(
+    lines.filter(line => line.includes('"level":"error"')),
+    [],
+    'a request that ends early is no error',
+  );
+});
 
 /** Sends the head of a PATCH and the given number of bytes, and leaves the connection open. */
 async function patchPartly(location: string, from: number, to: number): Promise<Socket> {

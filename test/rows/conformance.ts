@@ -323,7 +323,17 @@ function testHosted(withRows: WithRows): void {
       assert.equal(await hosted.manifest('team/app', manifest), undefined);
       const put = { repository: 'team/app', digest: blob, size: 10, at: 1, limits: unlimited };
       await hosted.putBlob(put);
+      const signal = AbortSignal.abort();
+      await assert.rejects(hosted.putManifest({ ...push, signal }), { name: 'AbortError' });
+      assert.equal(await hosted.tagged('team/app', 'latest'), undefined);
       assert.equal((await hosted.putManifest(push)).kind, 'put');
+      for (const removal of [
+        hosted.removeTag('team/app', 'latest', { signal }),
+        hosted.removeManifest('team/app', manifest, { signal }),
+        hosted.removeBlob('team/app', blob, { signal }),
+      ]) {
+        await assert.rejects(removal, { name: 'AbortError' });
+      }
       assert.equal(await hosted.tagged('team/app', 'latest'), manifest);
       assert.equal((await hosted.removeBlob('team/app', blob)).kind, 'needed');
       assert.equal(await hosted.repositoryBytes('team/app'), 20);

@@ -145,10 +145,22 @@ export function testMessages(
       await contentRows.announce(digest, 2);
       await contentRows.arrive(digest);
       assert.equal((await put('pushed')).kind, 'put');
-      assert.equal(await hosted.removeTag('team/app', 'v2', [message('nothing')]), false);
-      assert.equal(await hosted.removeTag('team/app', 'v1', [message('untagged')]), true);
-      assert.equal(await hosted.removeManifest('team/app', digest, [message('deleted')]), true);
-      assert.equal(await hosted.removeManifest('team/app', digest, [message('again')]), false);
+      assert.equal(
+        await hosted.removeTag('team/app', 'v2', { messages: [message('nothing')] }),
+        false,
+      );
+      assert.equal(
+        await hosted.removeTag('team/app', 'v1', { messages: [message('untagged')] }),
+        true,
+      );
+      assert.equal(
+        await hosted.removeManifest('team/app', digest, { messages: [message('deleted')] }),
+        true,
+      );
+      assert.equal(
+        await hosted.removeManifest('team/app', digest, { messages: [message('again')] }),
+        false,
+      );
       assert.equal(await events(), 'deleted untagged pushed');
     }));
 }

@@ -245,6 +245,27 @@ suite('PostgreSQL and the network', () => {
     await database.end();
   });
 
+  test('a change that conflicts is not tried again for a caller who has left', async () => {
+    const database = await openPostgres(await postgres.createDatabase());
+    const value = database.sql<{ value: number }>("SELECT value FROM sums WHERE name = 'users'");
+    const set = database.sql("UPDATE sums SET value = 7 WHERE name = 'users'");
+    const caller = new AbortController();
+    let attempts = 0;
+    const left = database.write(
+      function* () {
+        attempts += 1;
+        yield* set.run();
+        caller.abort();
+        throw Object.assign(new Error('could not serialize access'), { code: '40001' });
+      },
+      { signal: caller.signal },
+    );
+    await assert.rejects(left, { name: 'AbortError' });
+    assert.equal(attempts, 1);
+    assert.notEqual((await database.read(value.get()))?.value, 7);
+    await database.end();
+  });
+
   test('a read that conflicts is repeated', async () => {
     const url = await postgres.createDatabase();
     await asAdministrator(

@@ -1,4 +1,4 @@
-import { Fault } from '../../foundation/fault.ts';
+import { Fault, type FaultKind } from '../../foundation/fault.ts';
 import { type Digest, type DigestAlgorithm, splitDigest } from '../../oci/digest.ts';
 import type { Ingest } from '../../storage/content/index.ts';
 import type { HostedBlobs } from '../blobs.ts';
@@ -72,7 +72,7 @@ export function createUploads({ blobs, quota, ...deps }: UploadsDeps): Uploads {
   ): Promise<T> => {
     const upload = find(repository, id);
     // A client sends one request at a time: an older one belongs to a dead connection.
-    while (upload.sending) await stopped(upload.sending, 'a newer request continues this upload');
+    while (upload.sending) await stopped(upload.sending, 'A newer request continues this upload');
     find(repository, id);
     const running = uploads.ingestOf(upload).then(ingest => work(upload, ingest));
     const done = running.catch(() => {});
@@ -216,7 +216,7 @@ export function createUploads({ blobs, quota, ...deps }: UploadsDeps): Uploads {
     async cancel(repository, id) {
       const upload = find(repository, id);
       // Another request may wait for the one that is sending. Nothing else runs between the last look and the end.
-      while (upload.sending) await stopped(upload.sending, 'the upload was cancelled');
+      while (upload.sending) await stopped(upload.sending, 'The upload was cancelled');
       await end(upload);
     },
 
@@ -232,13 +232,16 @@ export function createUploads({ blobs, quota, ...deps }: UploadsDeps): Uploads {
 
 /** Stops a request that is sending; resolves when it has ended. */
 function stopped({ body, done }: NonNullable<OpenUpload['sending']>, why: string) {
-  body.stop(new Error(why));
+  body.stop(new Fault('in-use', `${why}: this request has ended`, { phase: 'push' }));
   return done;
 }
 
+/** What ends a request, and leaves its upload for the next one. */
+const passing: readonly FaultKind[] = ['unavailable', 'storage-full', 'in-use', 'too-slow'];
+
 /** True when no repetition of the upload helps. */
 function isRefusal(error: unknown): boolean {
-  return error instanceof Fault && !['unavailable', 'storage-full'].includes(error.kind);
+  return error instanceof Fault && !passing.includes(error.kind);
 }
 
 /** Reads bytes that are here already: many clients read no response before they have sent their request. */

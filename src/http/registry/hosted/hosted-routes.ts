@@ -25,7 +25,7 @@ import type { ContentStore } from '../../../storage/content/index.ts';
 import { readBody } from '../../bodies/read-body.ts';
 import type { NotePull, RecordAudit } from '../../callers/audit-notes.ts';
 import { callerAddress } from '../../callers/client-address.ts';
-import { stateOf } from '../../request-state.ts';
+import { clientSignal, stateOf } from '../../request-state.ts';
 import { queryOf } from '../../request-target.ts';
 import { wrongMethod } from '../../route/router.ts';
 import { sendBlob, sendOrder } from '../blobs/send-blob.ts';
@@ -212,6 +212,8 @@ async function putManifest(
     contentType: req.headers['content-type'],
     digest: byDigest ? reference : undefined,
     tags,
+    // A balancer may have sent it again: it must not take effect after one that was acknowledged meanwhile.
+    signal: clientSignal(res),
   });
   const name = tags.length > 0 ? `${repository}:${tags.join(',')} ` : `${repository} `;
   recordAudit(req, 'manifest.push', `${name}${digest}`);
@@ -245,8 +247,9 @@ async function removeContent(
   req: IncomingMessage,
   res: ServerResponse,
 ): Promise<void> {
-  if (kind === 'blobs') await blobs.remove(repository, reference as Digest);
-  else await manifests.remove(repository, reference);
+  const gone = clientSignal(res);
+  if (kind === 'blobs') await blobs.remove(repository, reference as Digest, gone);
+  else await manifests.remove(repository, reference, gone);
   recordAudit(
     req,
     `${kind === 'blobs' ? 'blob' : 'manifest'}.delete`,

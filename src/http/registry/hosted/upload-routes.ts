@@ -187,7 +187,8 @@ function uploadBody(request: IncomingMessage): UploadBody {
 
 async function* read(request: IncomingMessage): AsyncGenerator<Uint8Array> {
   const { socket } = request;
-  const stop = () => request.destroy(new Error('the client sends nothing'));
+  const silence = `The client has sent nothing for ${idleMs / 1000} seconds`;
+  const stop = () => request.destroy(new Fault('too-slow', silence, { phase: 'push' }));
   socket.setTimeout(idleMs, stop);
   try {
     // When the upload is rejected midway, the response still needs the connection.

@@ -1,13 +1,14 @@
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
 import type { Database as Sqlite } from 'better-sqlite3';
 import { databaseLocked, isDatabaseBusy } from '../../../foundation/fault.ts';
-import type {
-  Call,
-  Change,
-  RowDatabase,
-  Statement,
-  Values,
-  WriteOptions,
+import {
+  type Call,
+  type Change,
+  type RowDatabase,
+  type Statement,
+  unlessAborted,
+  type Values,
+  type WriteOptions,
 } from '../row-database.ts';
 
 /**
@@ -196,8 +197,14 @@ export function sqliteStatements(database: Sqlite, writer: Writer): RowDatabase 
     isInThread: true,
     sql: <Row>(text: string) => statementOf<Row>(database, text),
     read: async call => resultOf(call),
-    write: (change, options) => writer.write(() => resultOf(change()), options),
-    commit: (change, options) => writer.commit(() => resultOf(change()), options),
+    write(change, options) {
+      const attempt = unlessAborted(change, options);
+      return writer.write(() => resultOf(attempt()), options);
+    },
+    commit(change, options) {
+      const attempt = unlessAborted(change, options);
+      return writer.commit(() => resultOf(attempt()), options);
+    },
     settle: writer.settle,
   };
 }

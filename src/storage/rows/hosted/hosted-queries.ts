@@ -188,12 +188,12 @@ export function createHostedRemovals(
   }
 
   return {
-    removeManifest: (repository, digest, messages = []) =>
-      database.write(() => announced(removeManifest(repository, digest), messages)),
-    removeTag: (repository, tag, messages = []) =>
-      database.write(() => announced(removeTag(repository, tag), messages)),
-    removeBlob: (repository, digest) =>
-      database.write(() => removeUnneededBlob(repository, digest)),
+    removeManifest: (repository, digest, { messages = [], signal } = {}) =>
+      database.write(() => announced(removeManifest(repository, digest), messages), { signal }),
+    removeTag: (repository, tag, { messages = [], signal } = {}) =>
+      database.write(() => announced(removeTag(repository, tag), messages), { signal }),
+    removeBlob: (repository, digest, { signal } = {}) =>
+      database.write(() => removeUnneededBlob(repository, digest), { signal }),
     async removeManifests(repository) {
       const first: RemovalPlace = { tag: '', digest: '' };
       const pass = () =>

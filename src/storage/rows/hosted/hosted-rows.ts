@@ -215,7 +215,7 @@ function createHostedPushes(database: RowDatabase, queries: HostedQueries): Host
   }
 
   return {
-    putManifest: push => database.write(() => pushManifest(push)),
+    putManifest: push => database.write(() => pushManifest(push), { signal: push.signal }),
     putBlob: push => database.write(() => pushBlob(push)),
   };
 }

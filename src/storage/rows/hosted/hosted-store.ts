@@ -89,18 +89,14 @@ export interface HostedPushes {
 }
 
 export interface HostedRemovals {
-  /**
-   * Removes a manifest and its tags; false when there was none.
-   *
-   * @param messages written in the same transaction, if there was one
-   */
-  removeManifest(
+  /** Removes a manifest and its tags; false when there was none. */
+  removeManifest(repository: string, digest: Digest, terms?: RemovalTerms): Promise<boolean>;
+  removeTag(repository: string, tag: string, terms?: RemovalTerms): Promise<boolean>;
+  removeBlob(
     repository: string,
     digest: Digest,
-    messages?: readonly NewMessage[],
-  ): Promise<boolean>;
-  removeTag(repository: string, tag: string, messages?: readonly NewMessage[]): Promise<boolean>;
-  removeBlob(repository: string, digest: Digest): Promise<BlobRemoval>;
+    terms?: Pick<RemovalTerms, 'signal'>,
+  ): Promise<BlobRemoval>;
   /** Removes all tags and manifests of a repository, a few at a time, and the repository once it is empty. */
   removeManifests(repository: string): Promise<void>;
   /**
@@ -112,6 +108,13 @@ export interface HostedRemovals {
   redate(row: HostedRow, at: number): Promise<void>;
   /** Removes empty repositories, a few at a time, and yields their names. */
   removeEmpty(signal?: AbortSignal): AsyncGenerator<string>;
+}
+
+export interface RemovalTerms {
+  /** Written in the same transaction, if something is removed. */
+  readonly messages?: readonly NewMessage[];
+  /** Aborts what has not begun: nobody waits for it any more. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** Bytes; undefined for no limit. */
@@ -142,6 +145,8 @@ export interface ManifestPush {
   readonly limits: HostedLimits;
   /** Written in the same transaction. */
   readonly messages?: readonly NewMessage[];
+  /** Aborts what has not begun: nobody waits for it any more. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** Content that a manifest refers to, as its descriptor says. */

@@ -10,6 +10,7 @@ import {
   type RowDatabase,
   type Sent,
   type StatementResults,
+  unlessAborted,
   type WriteOptions,
 } from '../row-database.ts';
 import { silentDatabase } from './lock-faults.ts';
@@ -158,7 +159,8 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
 
   const running = new Set<Promise<unknown>>();
   const tracked = <T>(change: Change<T>, more: string, options?: WriteOptions): Promise<T> => {
-    const work = settleFirst().then(() => transact(change, more, options));
+    const attempt = unlessAborted(change, options);
+    const work = settleFirst().then(() => transact(attempt, more, options));
     running.add(work);
     const forget = () => running.delete(work);
     work.then(forget, forget);
