@@ -3,11 +3,11 @@
  * acknowledged is there after a power failure, on each file system that setup.cjs accepts.
  */
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
+import { execFile, execFileSync } from 'node:child_process';
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import { suite, test } from 'node:test';
+import { suite, type TestContext, test } from 'node:test';
 import { promisify } from 'node:util';
 import { GetObjectCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { digestOf } from '../../src/oci/digest.ts';
@@ -34,15 +34,19 @@ const name = 'team/app';
 const cuts = 2;
 // More than one request of the store takes.
 const largeBytes = 9 * 2 ** 20;
+// A hundred times what they take alone: a disk that hangs fails the test, with what waits for it.
+const limits = { timeout: 300_000 };
 
 // They wait for disks most of the time.
 suite('after a power failure', { concurrency: true }, () => {
-  test('acknowledged blobs, manifests and tags are there on ext4', () =>
-    cutPower({ type: 'ext4' }, openDatabase));
+  test('acknowledged blobs, manifests and tags are there on ext4', limits, context =>
+    cutPower(context, { type: 'ext4' }, openDatabase),
+  );
 
   // Without wsync, XFS loses each manifest.
-  test('acknowledged blobs and manifests are there on XFS with wsync', () =>
-    cutPower({ type: 'xfs', options: 'wsync' }));
+  test('acknowledged blobs and manifests are there on XFS with wsync', limits, context =>
+    cutPower(context, { type: 'xfs', options: 'wsync' }),
+  );
 });
 
 type Disk = Awaited<ReturnType<typeof makePowerDisk>>;
@@ -55,14 +59,24 @@ interface Database extends AsyncDisposable {
 }
 
 async function cutPower(
+  context: TestContext,
   fileSystem: PowerFileSystem,
   openOn?: (disk: Disk) => Promise<Database>,
 ): Promise<void> {
+  let step = 'the disk is made';
+  using end = new DisposableStack();
+  const watch = setTimeout(() => {
+    const processes = execFileSync('ps', ['-eo', 'pid,stat,wchan:32,etimes,args']).toString();
+    const waiting = processes.split('\n').filter(line => /^\s*\d+ D/.test(line));
+    context.diagnostic([`it hangs while ${step}; blocked processes:`, ...waiting].join('\n'));
+  }, limits.timeout - 10_000);
+  end.defer(() => clearTimeout(watch));
   await using disk = await makePowerDisk(fileSystem);
   const place = join(disk.path, 'store');
   await mkdir(join(place, 'old'), { recursive: true });
   await writeFile(join(place, 'old/file'), 'of a site that was set up before');
   makeSynchronous(place);
+  step = 'the servers start';
   await using store = await startObjectStore({ place });
   const bucket = await store.createBucket();
   await using database = await openOn?.(disk);
@@ -82,17 +96,22 @@ async function cutPower(
     // A large one is uploaded in parts.
     const layer = pattern(at === 0 ? largeBytes : 20_000, `layer ${at}`);
     const config = Buffer.from(JSON.stringify({ version: at }));
+    step = `image ${at} is pushed`;
     for (const blob of [layer, config]) expect(await repository.pushBlob(blob), 201);
     const { headers } = expect(await repository.pushManifest('latest', config, [layer]), 201);
     const manifest = headers['docker-content-digest'];
     assert.ok(typeof manifest === 'string');
+    step = `disk ${at} is copied`;
     const copy = await disk.copy();
+    step = `copy ${at} is mounted`;
     await using opened = await copy.open();
+    step = `copy ${at} is read`;
     if (database) assert.equal(await database.tagOn(opened.path), manifest, `cut ${at}`);
     const content = await storedContent(join(opened.path, 'store'), bucket);
     for (const digest of [digestOf(layer), digestOf(config), manifest]) {
       assert.ok(content.has(digest), `cut ${at}: ${digest} is not in ${[...content].join()}`);
     }
+    step = `copy ${at} is unmounted`;
   }
 }
 

@@ -1,6 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
-import { type Daemon, startDaemon } from './daemon.ts';
+import { type Daemon, startDaemon, waitUntil } from './daemon.ts';
 import { freePort } from './free-port.ts';
 import { makeTempDir } from './temp-dir.ts';
 import { requireObjectStore } from './tools.ts';
@@ -25,6 +24,9 @@ export interface ObjectStoreOptions {
   readonly place?: string;
 }
 
+const answerMs = 5000;
+// For a request to the store, on a busy machine.
+const requestMs = 60_000;
 const credentials = { accessKeyId: 'tester', secretAccessKey: 'sesame-for-the-store' };
 
 /** Starts the object store on a free port of 127.0.0.1. */
@@ -41,12 +43,19 @@ export async function startObjectStore({ place }: ObjectStoreOptions = {}): Prom
         ROOT_SECRET_KEY: credentials.secretAccessKey,
       },
     });
-    await waitForResponse(url, started);
+    // A test that got the same port may have a server there that accepts connections and answers none.
+    const answers = () =>
+      fetch(url, { signal: AbortSignal.timeout(answerMs) }).then(
+        () => true,
+        () => false,
+      );
+    await waitUntil(started, answers);
     return started;
   };
   let daemon = await launch();
   const client = new S3Client({
     ...{ endpoint: url, region: 'us-east-1', forcePathStyle: true, credentials },
+    requestHandler: { requestTimeout: requestMs, throwOnRequestTimeout: true },
   });
   let buckets = 0;
   const kill = async () => {
@@ -74,20 +83,4 @@ export async function startObjectStore({ place }: ObjectStoreOptions = {}): Prom
       await directory.remove();
     },
   };
-}
-
-async function waitForResponse(url: string, daemon: Daemon): Promise<void> {
-  let hasEnded = false;
-  daemon.ended.then(() => {
-    hasEnded = true;
-  });
-  while (!hasEnded) {
-    const isThere = await fetch(url).then(
-      () => true,
-      () => false,
-    );
-    if (isThere) return;
-    await sleep(50);
-  }
-  throw new Error(`the object store has ended: ${daemon.output()}`);
 }
