@@ -304,6 +304,24 @@ test('pulls that arrive while a message is on its way share the next one', async
   site.teller.close();
 });
 
+test('pulls that follow one another gather for a moment, and one alone does not wait', async () => {
+  const site = startSite();
+  await pull(site, 'client', 'a');
+  const second = pull(site, 'client 2', 'a');
+  await new Promise(setImmediate);
+  const third = pull(site, 'client 3', 'a');
+  await Promise.all([second, third]);
+  site.clock.now += 1000;
+  const fourth = pull(site, 'client 4', 'a');
+  const lengths = [1, 2, 1];
+  assert.deepEqual(
+    site.messages.map(({ length }) => length),
+    lengths,
+  );
+  await fourth;
+  site.teller.close();
+});
+
 test('a leader that takes no pulls is not asked again for each of them', async () => {
   const site = startSite();
   const { clock, counted, messages, teller } = site;

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { mostToldPulls, type ToldPull, type ToldReply } from '../../../http/registry/index.ts';
 
 /** Sends pulls to the leader. Returns undefined when none answers. Never rejects. */
@@ -5,6 +6,13 @@ export type SendPulls = (pulls: readonly ToldPull[]) => Promise<readonly ToldRep
 
 /** How long nothing is asked after a message that the leader did not answer, ms. Each one may wait for seconds. */
 export const retryMs = 500;
+
+export interface Pace {
+  /** Messages on their way at once. */
+  readonly atOnce: number;
+  /** Least time between the beginnings of two messages, ms: questions gather meanwhile. */
+  readonly apartMs: number;
+}
 
 interface Question {
   readonly pull: ToldPull;
@@ -14,16 +22,15 @@ interface Question {
 /**
  * Returns a function that asks the leader about a pull, for a client that waits. Questions that arrive while messages are on their way
  * share the next one. Returns undefined when the leader does not answer.
- *
- * @param atOnce messages on their way at once
  */
 export function createLeaderQuestions(
   send: SendPulls,
-  atOnce: number,
+  { atOnce, apartMs }: Pace,
   now: () => number,
 ): (pull: ToldPull) => Promise<ToldReply | undefined> {
   const waiting: Question[] = [];
   let sending = 0;
+  let sentAt = Number.NEGATIVE_INFINITY;
   let failedAt = Number.NEGATIVE_INFINITY;
 
   const sendNext = async (): Promise<void> => {
@@ -37,7 +44,12 @@ export function createLeaderQuestions(
   };
   const sendAll = async (): Promise<void> => {
     sending += 1;
-    while (waiting.length > 0) await sendNext();
+    while (waiting.length > 0) {
+      const pauseMs = sentAt + apartMs - now();
+      if (pauseMs > 0) await sleep(pauseMs);
+      sentAt = now();
+      await sendNext();
+    }
     sending -= 1;
   };
   return pull =>
