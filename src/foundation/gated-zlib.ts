@@ -1,8 +1,8 @@
-/** Has everything in this thread make its zlib streams in the gate that `endThread` closes before it ends the thread. */
+/** Has everything in this thread make its zlib streams in the gate that a `Thread` closes before it ends. */
 import { syncBuiltinESMExports } from 'node:module';
 import { getEnvironmentData, isMainThread } from 'node:worker_threads';
 import zlib from 'node:zlib';
-import { gate, gateName } from './work.ts';
+import { gate, gateName } from './threads.ts';
 
 type Made = (...given: never[]) => unknown;
 

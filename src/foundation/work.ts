@@ -1,7 +1,3 @@
-import { readlinkSync } from 'node:fs';
-import { setPriority } from 'node:os';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { setEnvironmentData, Worker, type WorkerOptions } from 'node:worker_threads';
 import type { Logger } from './telemetry.ts';
 
 /**
@@ -74,59 +70,5 @@ export async function closeInTurn(parts: readonly ClosingPart[], log: Logger): P
         'a part of the server could not be closed properly: the server stops without it',
       );
     }
-  }
-}
-
-/** The name under which a thread finds its gate. */
-export const gateName = 'sluice.zlib';
-
-/** What the number of a gate means: nobody is in it, the thread makes a zlib stream, or it may make no more. */
-export const gate = { open: 0, taken: 1, closed: 2 } as const;
-
-const gates = new WeakMap<Worker, Int32Array>();
-
-// A thread is in its gate while it unpacks a page or a record, not longer.
-const longestMs = 5000;
-const lookMs = 1;
-
-/**
- * Starts a thread that {@link endThread} may end at any moment. Its file imports `foundation/gated-zlib.ts` if anything in
- * it uses zlib.
- */
-export function startThread(file: URL, options: WorkerOptions = {}): Worker {
-  const own = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
-  setEnvironmentData(gateName, own);
-  const worker = new Worker(file, options);
-  gates.set(worker, own);
-  return worker;
-}
-
-/**
- * Ends a thread, whatever it does. Node ends the whole process if a thread is terminated between the two steps in which
- * it makes a zlib stream (`CHECK(init_done_ && "close before init")` in `src/node_zlib.cc`), so this waits for that.
- */
-export async function endThread(worker: Worker): Promise<void> {
-  const own = gates.get(worker);
-  const until = performance.now() + longestMs;
-  while (own && Atomics.compareExchange(own, 0, gate.open, gate.closed) === gate.taken) {
-    if (performance.now() > until) break;
-    await sleep(lookMs);
-  }
-  await worker.terminate();
-}
-
-/** Enough for the event loop: with 10, threads that share a processor with another program get a tenth of it. */
-const laterPriority = 5;
-
-/**
- * Lets all other work go first on the processors. For a thread that works for long: the event loop waits for a free processor up to
- * a hundred milliseconds where some such threads are busy. Linux has a priority for each thread; elsewhere this does nothing.
- */
-export function giveWay(): void {
-  try {
-    const thread = readlinkSync('/proc/thread-self').split('/').at(-1);
-    setPriority(Number(thread), laterPriority);
-  } catch {
-    // Without it, the work is done as well.
   }
 }

@@ -1,19 +1,18 @@
 /** Starts and ends threads that unpack all the time. A process of its own, because Node may end it. */
 import '../../src/foundation/gated-zlib.ts';
-import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isMainThread, parentPort } from 'node:worker_threads';
 import { createGunzip, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
-import { endThread, startThread } from '../../src/foundation/work.ts';
+import { Thread } from '../../src/foundation/threads.ts';
 
 const rounds = 40;
 
 if (isMainThread) {
   for (let round = 0; round < rounds; round += 1) {
-    const thread = startThread(new URL(import.meta.url));
-    await once(thread, 'message');
+    const thread = new Thread(new URL(import.meta.url));
+    await thread.next();
     await sleep(Math.random() * 3);
-    await endThread(thread);
+    await thread.end();
   }
 } else {
   const packed = zstdCompressSync('text');

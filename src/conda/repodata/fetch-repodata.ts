@@ -3,7 +3,7 @@ import { open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Fault, isDiskFull } from '../../foundation/fault.ts';
 import type { Semaphore } from '../../foundation/semaphore.ts';
-import { endThread, startThread } from '../../foundation/work.ts';
+import { isOutOfMemory, Thread } from '../../foundation/threads.ts';
 import { drain } from '../../storage/content/byte-source.ts';
 import type { DiskSpace } from '../../storage/directory/index.ts';
 import type { UpstreamResponse } from '../../upstream/index.ts';
@@ -284,35 +284,22 @@ function prepareRepodata(
 async function prepareOn(order: PrepareOrder, signal: AbortSignal): Promise<string | undefined> {
   await makeRoom();
   signal.throwIfAborted();
-  const { promise, resolve, reject } = Promise.withResolvers<PrepareResponse>();
-  const worker = startThread(new URL('./prepare-worker.ts', import.meta.url), {
-    workerData: order,
-    // It holds the places of all records, and the records of one package.
-    resourceLimits: { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 8 },
-  });
-  worker.on('message', resolve);
-  worker.on('error', reject);
-  worker.on('exit', () => reject(new Error('the thread for repository data ended')));
-  const stop = () => {
-    reject(signal.reason);
-  };
-  signal.addEventListener('abort', stop, { once: true });
+  // It holds the places of all records, and the records of one package.
+  await using thread = new Thread<PrepareResponse>(
+    new URL('./prepare-worker.ts', import.meta.url),
+    { workerData: order, heapMb: 128, youngHeapMb: 8 },
+  );
   try {
-    const response = await promise;
+    const response = await thread.next(signal);
     if ('wrong' in response) throw new RepodataError(response.wrong);
     if ('failed' in response)
       throw Object.assign(new Error(response.failed), { code: response.code });
     return response.shards;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ERR_WORKER_OUT_OF_MEMORY') {
-      throw new RepodataError(
-        'has more packages than fit into the memory for repository data (128 MiB)',
-        { cause: error },
-      );
-    }
-    throw error;
-  } finally {
-    signal.removeEventListener('abort', stop);
-    await endThread(worker);
+    if (!isOutOfMemory(error)) throw error;
+    throw new RepodataError(
+      'has more packages than fit into the memory for repository data (128 MiB)',
+      { cause: error },
+    );
   }
 }

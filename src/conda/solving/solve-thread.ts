@@ -1,5 +1,4 @@
-import type { Worker } from 'node:worker_threads';
-import { endThread, startThread } from '../../foundation/work.ts';
+import { Thread } from '../../foundation/threads.ts';
 import type { CondaPackage } from '../conda-package.ts';
 
 /** What the solver's thread is started with. */
@@ -92,40 +91,24 @@ export class Unsolved extends Error {
   }
 }
 
-interface Job {
-  readonly readShard: ReadShard;
-  resolve(packages: readonly CondaPackage[]): void;
-  reject(reason: Error): void;
-}
-
 /** The thread of the solver: one solve at a time. */
 export class SolveThread {
-  readonly #worker: Worker;
-  #job: Job | undefined;
-  #lost: Error | undefined;
+  readonly #thread: Thread<ThreadMessage>;
   #memoryBytes = 0;
 
   constructor(settings: ThreadSettings) {
-    this.#worker = startThread(new URL('./solve-worker.ts', import.meta.url), {
+    this.#thread = new Thread(new URL('./solve-worker.ts', import.meta.url), {
       workerData: settings,
       // Shards are outside of its heap; what it reads of them is not.
-      resourceLimits: { maxOldGenerationSizeMb: 96, maxYoungGenerationSizeMb: 8 },
+      heapMb: 96,
+      youngHeapMb: 8,
+      ended: 'the thread of the solver ended',
     });
-    let cause: Error | undefined;
-    this.#worker.on('message', (message: ThreadMessage) => this.#told(message));
-    this.#worker.on('error', error => {
-      cause = error;
-    });
-    this.#worker.on('exit', () => {
-      this.#lost ??= new Error('the thread of the solver ended', { cause });
-      this.#end()?.reject(this.#lost);
-    });
-    this.#worker.unref();
   }
 
   /** True when it cannot solve any more. */
   get isLost(): boolean {
-    return this.#lost !== undefined;
+    return this.#thread.isLost;
   }
 
   /** Bytes that the solver has taken; they are free when the thread ends. */
@@ -135,48 +118,35 @@ export class SolveThread {
 
   /** Returns the solution. Rejects with {@link Unsolved}, with the error of a shard, or when the thread ends. */
   async solve(order: SolveOrder, readShard: ReadShard): Promise<readonly CondaPackage[]> {
-    if (this.#lost) throw this.#lost;
-    const { promise, resolve, reject } = Promise.withResolvers<readonly CondaPackage[]>();
-    this.#job = { readShard, resolve, reject };
-    this.#worker.ref();
-    this.#worker.postMessage(order);
-    return promise;
+    let isOver = false;
+    const read = async ({ shard, base, hex }: ShardRequest): Promise<void> => {
+      try {
+        const bytes = await readShard(base, hex);
+        if (!isOver) this.#thread.post({ shard, bytes } satisfies ShardResponse);
+      } catch (error) {
+        // The solve cannot go on, and its thread waits for this shard.
+        if (!isOver) await this.stop(error as Error);
+      }
+    };
+    this.#thread.ask(order);
+    try {
+      for (;;) {
+        const message = await this.#thread.next();
+        if ('shard' in message) {
+          void read(message);
+          continue;
+        }
+        this.#memoryBytes = message.memoryBytes;
+        if ('solved' in message) return message.packages;
+        throw new Unsolved(message.cause, message.reason);
+      }
+    } finally {
+      isOver = true;
+    }
   }
 
   /** Ends the thread; a solve under way is rejected with the reason. */
   async stop(reason: Error): Promise<void> {
-    this.#lost ??= reason;
-    this.#end()?.reject(reason);
-    await endThread(this.#worker);
-  }
-
-  #told(message: ThreadMessage): void {
-    if ('shard' in message) {
-      this.#read(message);
-      return;
-    }
-    this.#memoryBytes = message.memoryBytes;
-    if ('solved' in message) this.#end()?.resolve(message.packages);
-    else this.#end()?.reject(new Unsolved(message.cause, message.reason));
-  }
-
-  #read({ shard, base, hex }: ShardRequest): void {
-    const job = this.#job;
-    job?.readShard(base, hex).then(
-      bytes => {
-        if (this.#job === job) this.#worker.postMessage({ shard, bytes } satisfies ShardResponse);
-      },
-      // The solve cannot go on, and its thread waits for this shard.
-      (error: Error) => {
-        if (this.#job === job) void this.stop(error);
-      },
-    );
-  }
-
-  #end(): Job | undefined {
-    const job = this.#job;
-    this.#job = undefined;
-    this.#worker.unref();
-    return job;
+    await this.#thread.end(reason);
   }
 }

@@ -1,7 +1,6 @@
-import { once } from 'node:events';
-import { parentPort, Worker } from 'node:worker_threads';
+import { parentPort } from 'node:worker_threads';
 import { Fault } from '../../foundation/fault.ts';
-import { giveWay } from '../../foundation/work.ts';
+import { giveWay, Thread } from '../../foundation/threads.ts';
 import { isWorkInRoom } from './thread-room.ts';
 
 type TaskResponse<R> =
@@ -14,31 +13,22 @@ type TaskResponse<R> =
  *
  * @param worker a file that calls {@link serveTask}
  * @param signal ends the task with its reason. Default: it has no limit of time
- * @param maxOldGenerationSizeMb memory for what it keeps
+ * @param heapMb memory for what it keeps
  */
 export async function runTask<O, R>(
   worker: URL,
   order: O,
   signal?: AbortSignal,
-  maxOldGenerationSizeMb = 96,
+  heapMb = 96,
 ): Promise<R> {
   await makeRoom();
-  const thread = new Worker(worker, {
-    resourceLimits: { maxOldGenerationSizeMb, maxYoungGenerationSizeMb: 8 },
-  });
-  // After the response, nothing else listens.
-  thread.on('error', () => {});
-  try {
-    const responded = once(thread, 'message', { ...(signal ? { signal } : {}) });
-    thread.postMessage(order);
-    const [response] = (await responded) as [TaskResponse<R>];
-    if ('result' in response) return response.result;
-    if ('failed' in response) throw response.failed;
-    const { kind, message } = response.refused;
-    throw new Fault(kind, message, { phase: 'request' });
-  } finally {
-    await thread.terminate();
-  }
+  await using thread = new Thread<TaskResponse<R>>(worker, { heapMb, youngHeapMb: 8 });
+  thread.ask(order);
+  const response = await thread.next(signal);
+  if ('result' in response) return response.result;
+  if ('failed' in response) throw response.failed;
+  const { kind, message } = response.refused;
+  throw new Fault(kind, message, { phase: 'request' });
 }
 
 /** Answers the one order of this thread. */

@@ -3,9 +3,9 @@ import type { SentPage } from './index-page.ts';
 
 /** What the thread answers: the page for the solver or the versions on it, or what is wrong with the page of the index. */
 export type PageAnswer =
-  | { readonly id: number; readonly page: Uint8Array }
-  | { readonly id: number; readonly versions: readonly ProjectVersion[] }
-  | { readonly id: number; readonly problem: string };
+  | { readonly page: Uint8Array }
+  | { readonly versions: readonly ProjectVersion[] }
+  | { readonly problem: string };
 
 /** What the thread is asked for. */
 export type PageOrder = { readonly sent: SentPage } | { readonly kept: Uint8Array };

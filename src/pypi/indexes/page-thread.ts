@@ -1,8 +1,8 @@
-import { Worker } from 'node:worker_threads';
 import { takeRoom, threadNeeds } from '../../conda/layers/gzip/index.ts';
 import { makeRoom, noteIdle } from '../../conda/threads/one-task.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
+import { Thread } from '../../foundation/threads.ts';
 import type { ProjectVersion } from '../search/versions-in-page.ts';
 import { PageProblem, type SentPage } from './index-page.ts';
 import { ownMemory, type PageAnswer, type PageOrder } from './page-memory.ts';
@@ -23,9 +23,8 @@ const worker = new URL('./page-worker.ts', import.meta.url);
 export function createPageThread(): PageThread {
   // One page at a time: the thread has memory for the largest one.
   const turns = new Semaphore({ limit: 1 });
-  let thread: Worker | undefined;
+  let thread: Thread<PageAnswer> | undefined;
   let idle: NodeJS.Timeout | undefined;
-  let count = 0;
   let forget = () => {};
   let giveRoom: (() => void) | undefined;
 
@@ -34,7 +33,7 @@ export function createPageThread(): PageThread {
     forget();
     const ended = thread;
     thread = undefined;
-    await ended?.terminate();
+    await ended?.end();
   };
 
   const answerTo = async (order: PageOrder): Promise<PageAnswer> => {
@@ -42,37 +41,20 @@ export function createPageThread(): PageThread {
     forget();
     if (!thread) {
       await makeRoom();
-      thread = startThread();
+      thread = new Thread(worker, { heapMb: 256, youngHeapMb: 8 });
     }
     giveRoom ??= takeRoom(threadNeeds.pages);
     const running = thread;
-    running.ref();
-    count += 1;
-    const id = count;
-    const { promise, resolve, reject } = Promise.withResolvers<PageAnswer>();
-    const failed = () => reject(tooLarge(order));
-    const timer = setTimeout(failed, longestMs);
-    const onMessage = (answer: PageAnswer) => {
-      if (answer.id === id) resolve(answer);
-    };
-    running.on('message', onMessage);
-    running.on('error', failed);
-    running.on('exit', failed);
     // The bytes of an index go there and come back without a copy.
-    running.postMessage({ id, order }, 'sent' in order ? ownMemory(order.sent.body) : []);
+    running.ask(order, 'sent' in order ? ownMemory(order.sent.body) : []);
     try {
-      return await promise;
-    } catch (error) {
+      return await running.next(AbortSignal.timeout(longestMs));
+    } catch {
       // What it does may never end.
       thread = undefined;
-      await running.terminate();
-      throw error;
+      await running.end();
+      throw tooLarge(order);
     } finally {
-      clearTimeout(timer);
-      running.off('message', onMessage);
-      running.off('error', failed);
-      running.off('exit', failed);
-      running.unref();
       idle = setTimeout(() => end().catch(() => {}), idleMs);
       idle.unref();
       // The pages of a solve come together.
@@ -98,15 +80,6 @@ export function createPageThread(): PageThread {
     },
     close: end,
   };
-}
-
-function startThread(): Worker {
-  const started = new Worker(worker, {
-    resourceLimits: { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 8 },
-  });
-  // Between two pages nothing else listens.
-  started.on('error', () => {});
-  return started;
 }
 
 function tooLarge(order: PageOrder): Fault {

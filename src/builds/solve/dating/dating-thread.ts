@@ -1,5 +1,4 @@
 import { buffer } from 'node:stream/consumers';
-import type { Worker } from 'node:worker_threads';
 import { TarError } from '../../../archives/index.ts';
 import {
   inRoom,
@@ -8,7 +7,7 @@ import {
   takePieces,
   threadNeeds,
 } from '../../../conda/layers/gzip/index.ts';
-import { endThread, startThread } from '../../../foundation/work.ts';
+import { Thread } from '../../../foundation/threads.ts';
 import type { LayerDater, LayerForm, PackedLayer } from './redate-layer.ts';
 
 /** Work for a thread that dates the layers of one image: calls of a `LayerDater`, one at a time. */
@@ -52,46 +51,25 @@ export function onDatingThread<T>(
 ): Promise<T> {
   return inRoom(threadNeeds.layer, async () => {
     signal.throwIfAborted();
-    const worker = startThread(new URL('./dating-worker.ts', import.meta.url), {
-      resourceLimits: { maxOldGenerationSizeMb: heapMb, maxYoungGenerationSizeMb: youngHeapMb },
-    });
-    // Between two orders, nothing else listens.
-    worker.on('error', () => {});
-    try {
-      return await work(daterOn(worker, signal));
-    } finally {
-      await endThread(worker);
-    }
+    await using thread = new Thread<DatingResponse>(
+      new URL('./dating-worker.ts', import.meta.url),
+      { heapMb, youngHeapMb, ended: 'the thread that dates layers ended' },
+    );
+    return await work(daterOn(thread, signal));
   });
 }
 
-function daterOn(worker: Worker, signal: AbortSignal): LayerDater {
+function daterOn(thread: Thread<DatingResponse>, signal: AbortSignal): LayerDater {
   const ask = async <R>(
     order: DatingOrder,
     receive: (size: number) => Promise<void> = async () => {},
   ): Promise<R> => {
-    const { promise, resolve, reject } = Promise.withResolvers<R>();
-    let taking = Promise.resolve();
-    const responded = (response: DatingResponse): void => {
-      if ('piece' in response) {
-        taking = receive(response.piece);
-        taking.catch(reject);
-      } else if ('result' in response) taking.then(() => resolve(response.result as R), reject);
-      else reject('tarError' in response ? new TarError(response.tarError) : response.error);
-    };
-    const failed = (cause?: unknown) => reject(lostThread(cause));
-    const exited = () => failed();
-    const abort = () => reject(signal.reason);
-    worker.on('message', responded).on('error', failed).on('exit', exited);
-    signal.addEventListener('abort', abort, { once: true });
-    try {
-      signal.throwIfAborted();
-      worker.postMessage(order);
-      return await promise;
-    } finally {
-      worker.off('message', responded).off('error', failed).off('exit', exited);
-      signal.removeEventListener('abort', abort);
-      await taking.catch(() => {});
+    thread.ask(order);
+    for (;;) {
+      const response = await thread.next(signal);
+      if ('piece' in response) await receive(response.piece);
+      else if ('result' in response) return response.result as R;
+      else throw 'tarError' in response ? new TarError(response.tarError) : response.error;
     }
   };
 
@@ -111,8 +89,4 @@ function daterOn(worker: Worker, signal: AbortSignal): LayerDater {
 async function sentLayer({ size, packing, path, open }: PackedLayer): Promise<SentLayer> {
   // Without a file, it is small.
   return { size, packing, from: path ?? (await buffer(open())) };
-}
-
-function lostThread(cause: unknown): Error {
-  return new Error('the thread that dates layers ended', { cause });
 }

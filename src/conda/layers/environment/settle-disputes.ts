@@ -1,5 +1,6 @@
 import { Fault } from '../../../foundation/fault.ts';
 import { pauseTurn } from '../../../foundation/pause-turn.ts';
+import { isOutOfMemory } from '../../../foundation/threads.ts';
 import type { OrderedPackage } from '../../installing/clobbering.ts';
 import { runTask } from '../../threads/one-task.ts';
 import { inRoom, threadNeeds } from '../../threads/thread-room.ts';
@@ -129,7 +130,7 @@ async function askThread(ask: DisputeOrder['ask'], packages: readonly Rival[]): 
   try {
     return await inRoom(threadNeeds.disputes, () => runTask(worker, order));
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ERR_WORKER_OUT_OF_MEMORY') throw error;
+    if (!isOutOfMemory(error)) throw error;
     throw tooManyFiles(error);
   }
 }

@@ -1,8 +1,8 @@
 import { availableParallelism } from 'node:os';
-import type { Worker } from 'node:worker_threads';
 import { Fault } from '../../../foundation/fault.ts';
 import { Semaphore } from '../../../foundation/semaphore.ts';
-import { endThread, startThread } from '../../../foundation/work.ts';
+import { isOutOfMemory, Thread } from '../../../foundation/threads.ts';
+import { unlessAborted } from '../../../foundation/work.ts';
 import type { Digest } from '../../../oci/digest.ts';
 import { LargeArchive } from '../../archives/archive-checks.ts';
 import { endIdleThreads, makeRoom, noteIdle } from '../../threads/one-task.ts';
@@ -140,6 +140,7 @@ const idleMs = 10_000;
 const heapMb = 256;
 // The young generation is collected often, and with it the buffers that the files pass through.
 const youngHeapMb = 2;
+const ended = 'the thread that makes layers ended';
 
 type RunParameters = readonly [
   take: (piece: Uint8Array) => Promise<void>,
@@ -147,8 +148,8 @@ type RunParameters = readonly [
   written?: Float64Array | undefined,
 ];
 
-interface Thread {
-  readonly worker: Worker;
+interface LayerThread {
+  readonly thread: Thread<LayerResponse>;
   readonly bytes: Uint8Array;
   /** Settles when nothing reads from the bytes any more. Never rejects. */
   reading: Promise<void>;
@@ -156,12 +157,6 @@ interface Thread {
 
 // Of threads that have ended: shared memory is freed late, because the collector does not count it. Threads of all kinds share them.
 const rings: Uint8Array[] = [];
-
-interface Idle {
-  readonly thread: Thread;
-  readonly timer: NodeJS.Timeout;
-  readonly forget: () => void;
-}
 
 /**
  * @param size number of threads. Default: the number of processors, at most 2
@@ -175,98 +170,74 @@ export function createLayerThreads<O extends AnyOrder = LayerOrder>(
   // An operator who sets more threads gives them more memory.
   const need = Math.floor(threadNeeds.layer * Math.min(1, usualThreads / size));
   const alone = new Semaphore({ limit: 1 });
-  const idle: Idle[] = [];
-  const all = new Set<Worker>();
+  /** What to call when an idle thread works again, or ends. */
+  const idle = new Map<LayerThread, () => void>();
+  const all = new Set<LayerThread>();
   let isClosed = false;
 
-  const start = (): Thread => {
-    const worker = startThread(file, {
-      resourceLimits: { maxOldGenerationSizeMb: heapMb, maxYoungGenerationSizeMb: youngHeapMb },
-    });
-    all.add(worker);
-    // A thread that fails while it is idle is not used again.
-    worker.on('error', () => {});
-    worker.on('exit', () => {
-      all.delete(worker);
-      takeOut(idle.findIndex(one => one.thread.worker === worker));
-    });
+  const start = (): LayerThread => {
+    const thread = new Thread<LayerResponse>(file, { heapMb, youngHeapMb, ended });
     const bytes = rings.pop() ?? new Uint8Array(new SharedArrayBuffer(ringBytes));
-    return { worker, bytes, reading: Promise.resolve() };
+    const own = { thread, bytes, reading: Promise.resolve() };
+    all.add(own);
+    return own;
   };
-  const takeOut = (at: number): Thread | undefined => {
-    const [found] = at < 0 ? [] : idle.splice(at, 1);
-    if (!found) return undefined;
-    clearTimeout(found.timer);
-    found.forget();
-    return found.thread;
+  const end = async (own: LayerThread): Promise<void> => {
+    idle.get(own)?.();
+    const isFirst = all.delete(own);
+    // It may be at work still, or may wait for the pieces to be taken.
+    await own.thread.end();
+    if (isFirst) void own.reading.then(() => rings.push(own.bytes));
   };
-  const takeIdle = (): Thread | undefined => {
-    const thread = takeOut(idle.length - 1);
-    thread?.worker.ref();
-    return thread;
+  const takeIdle = (): LayerThread | undefined => {
+    const own = [...idle.keys()].at(-1);
+    if (!own) return undefined;
+    idle.get(own)?.();
+    if (!own.thread.isLost) return own;
+    void end(own);
+    return takeIdle();
   };
-  const rest = (thread: Thread): void => {
-    const end = async () => {
-      if (!takeOut(idle.findIndex(one => one.thread === thread))) return;
-      await endThread(thread.worker);
-      rings.push(thread.bytes);
-    };
-    const timer = setTimeout(() => void end(), idleMs).unref();
-    thread.worker.unref();
-    idle.push({ thread, timer, forget: noteIdle(end) });
+  const rest = (own: LayerThread): void => {
+    const timer = setTimeout(() => void end(own), idleMs).unref();
+    const forget = noteIdle(() => end(own));
+    idle.set(own, () => {
+      clearTimeout(timer);
+      forget();
+      idle.delete(own);
+    });
   };
 
   const runOn = async (
-    thread: Thread,
-    order: AnyOrder,
-    take: (piece: Uint8Array) => Promise<void>,
-    signal: AbortSignal,
-    written: Float64Array | undefined,
-  ): Promise<MadeLayer> => {
-    const { worker, bytes } = thread;
-    const pieces = openRing(bytes);
-    const receive = takePieces(pieces, take);
-    const { promise, resolve, reject } = Promise.withResolvers<MadeLayer>();
-    let writing: Promise<void> = Promise.resolve();
-    const onResponse = (response: LayerResponse): void => {
-      if ('piece' in response) {
-        writing = receive(response.piece);
-        writing.catch(reject);
-      } else if ('made' in response) writing.then(() => resolve(response.made), reject);
-      else reject(errorOf(response));
-    };
-    const failed = (error: unknown) => reject(lostThread(error, order));
-    const exited = () => reject(lostThread(undefined, order));
-    const abort = () => reject(signal.reason);
-    worker.on('message', onResponse).on('error', failed).on('exit', exited);
-    signal.addEventListener('abort', abort, { once: true });
-    try {
-      worker.postMessage({ order, pieces, written } satisfies OrderMessage<AnyOrder>);
-      return await promise;
-    } finally {
-      worker.off('message', onResponse).off('error', failed).off('exit', exited);
-      signal.removeEventListener('abort', abort);
-      thread.reading = writing.catch(() => {});
-    }
-  };
-
-  const runOne = async (
+    own: LayerThread,
     order: AnyOrder,
     ...[take, signal, written]: RunParameters
   ): Promise<MadeLayer> => {
-    if (idle.length === 0) await makeRoom();
+    const pieces = openRing(own.bytes);
+    const receive = takePieces(pieces, take);
+    own.thread.ask({ order, pieces, written } satisfies OrderMessage<AnyOrder>);
+    for (;;) {
+      const response = await own.thread.next(signal);
+      if ('made' in response) return response.made;
+      if (!('piece' in response)) throw errorOf(response);
+      const taking = receive(response.piece);
+      own.reading = taking.catch(() => {});
+      await unlessAborted(taking, signal);
+    }
+  };
+
+  const runOne = async (order: AnyOrder, ...rules: RunParameters): Promise<MadeLayer> => {
+    const [, signal] = rules;
+    if (idle.size === 0) await makeRoom();
     signal.throwIfAborted();
-    if (isClosed) throw lostThread(undefined, order);
-    const thread = takeIdle() ?? start();
+    if (isClosed) throw new Error(ended);
+    const own = takeIdle() ?? start();
     try {
-      const made = await runOn(thread, order, take, signal, written);
-      rest(thread);
+      const made = await runOn(own, order, ...rules);
+      rest(own);
       return made;
     } catch (error) {
-      // It may be at work still, or may wait for the pieces to be taken.
-      await endThread(thread.worker);
-      void thread.reading.then(() => rings.push(thread.bytes));
-      throw error;
+      await end(own);
+      throw isOutOfMemory(error) ? tooLarge(order, error) : error;
     }
   };
   /** Runs while no other thread works, the solver's neither, on a thread that ends, and gives back its memory. */
@@ -300,7 +271,7 @@ export function createLayerThreads<O extends AnyOrder = LayerOrder>(
 
     async close() {
       isClosed = true;
-      await Promise.all([...all].map(endThread));
+      await Promise.all([...all].map(end));
     },
   };
 }
@@ -314,24 +285,17 @@ function errorOf(response: Failure): unknown {
   return new Fault(kind, message, phase === undefined ? {} : { phase });
 }
 
-function lostThread(cause: unknown, order: AnyOrder): unknown {
-  const isOutOfMemory =
-    cause instanceof Error && 'code' in cause && cause.code === 'ERR_WORKER_OUT_OF_MEMORY';
-  if (isOutOfMemory) {
-    if (order.kind === 'base') return tooLargeBase(cause);
-    const name = 'subject' in order ? order.subject.package.fileName : 'A group of packages';
-    return new Fault(
-      'bad-request',
-      `${name} requires more than the ${heapMb} MiB of memory that a package may use while it is installed: choose another build or version, or ask the operator to set builds.conda to buildkit`,
-      { phase: 'layer', cause },
-    );
+function tooLarge(order: AnyOrder, cause: unknown): Fault {
+  if (order.kind === 'base') {
+    return new Fault('bad-request', `needs more than ${heapMb} MiB of memory`, {
+      phase: 'build',
+      cause,
+    });
   }
-  return new Error('the thread that makes layers ended', { cause });
-}
-
-function tooLargeBase(cause: unknown): Fault {
-  return new Fault('bad-request', `needs more than ${heapMb} MiB of memory`, {
-    phase: 'build',
-    cause,
-  });
+  const name = 'subject' in order ? order.subject.package.fileName : 'A group of packages';
+  return new Fault(
+    'bad-request',
+    `${name} requires more than the ${heapMb} MiB of memory that a package may use while it is installed: choose another build or version, or ask the operator to set builds.conda to buildkit`,
+    { phase: 'layer', cause },
+  );
 }

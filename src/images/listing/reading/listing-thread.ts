@@ -1,5 +1,5 @@
 import { Fault } from '../../../foundation/fault.ts';
-import { endThread, startThread } from '../../../foundation/work.ts';
+import { isOutOfMemory, Thread } from '../../../foundation/threads.ts';
 import type { ByteSource } from '../../../storage/content/byte-source.ts';
 import { DamagedListing } from '../records/byte-codec.ts';
 import {
@@ -29,31 +29,14 @@ export async function runListing(
   order: ListingOrder,
   { signal, source, onBytes = () => {} }: ThreadOptions,
 ): Promise<Uint8Array> {
-  const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>();
-  // Nobody waits for it while the thread starts.
-  promise.catch(() => {});
-  const stop = () => {
-    source?.destroy(signal.reason);
-    reject(signal.reason);
-  };
-  signal.addEventListener('abort', stop, { once: true });
-  if (signal.aborted) stop();
-  const worker = startThread(new URL('./listing-worker.ts', import.meta.url), {
+  const thread = new Thread<ListingResponse>(new URL('./listing-worker.ts', import.meta.url), {
     workerData: order,
-    resourceLimits: { maxOldGenerationSizeMb: heapMb, maxYoungGenerationSizeMb: youngHeapMb },
+    heapMb,
+    youngHeapMb,
+    ended: 'the thread that lists a layer ended',
   });
   let ahead = 0;
   let wake = () => {};
-  worker.on('message', (response: ListingResponse) => {
-    if ('taken' in response) {
-      ahead -= 1;
-      wake();
-    } else if ('file' in response) resolve(response.file);
-    else reject(errorOf(response));
-  });
-  worker.on('error', error => reject(lostThread(error)));
-  worker.on('exit', () => reject(lostThread(undefined)));
-
   const send = async (source: ByteSource): Promise<void> => {
     let sent = 0;
     for (let chunk = await source.read(); chunk !== null; chunk = await source.read()) {
@@ -62,23 +45,30 @@ export async function runListing(
       sent += piece.length;
       onBytes(sent);
       ahead += 1;
-      worker.postMessage({ piece } satisfies ListingPiece, [piece.buffer]);
+      thread.post({ piece } satisfies ListingPiece, [piece.buffer]);
       while (ahead >= mostPiecesAhead) {
         await new Promise<void>(resume => {
           wake = resume;
         });
       }
     }
-    worker.postMessage({ isEnd: true } satisfies ListingPiece);
+    thread.post({ isEnd: true } satisfies ListingPiece);
   };
 
   try {
-    if (source) send(source).catch(reject);
-    return await promise;
+    if (source) send(source).catch(error => thread.end(error));
+    for (;;) {
+      const response = await thread.next(signal);
+      if ('file' in response) return response.file;
+      if (!('taken' in response)) throw errorOf(response);
+      ahead -= 1;
+      wake();
+    }
+  } catch (error) {
+    throw isOutOfMemory(error) ? tooLarge(error) : error;
   } finally {
-    signal.removeEventListener('abort', stop);
-    source?.destroy();
-    await endThread(worker);
+    source?.destroy(signal.reason);
+    await thread.end();
     // Ends a transfer that waits for the thread.
     ahead = 0;
     wake();
@@ -92,10 +82,7 @@ function errorOf(response: Exclude<ListingResponse, { taken: true } | { file: un
   return new Fault(kind, message, phase === undefined ? {} : { phase });
 }
 
-function lostThread(cause: unknown): unknown {
-  const isOutOfMemory =
-    cause instanceof Error && 'code' in cause && cause.code === 'ERR_WORKER_OUT_OF_MEMORY';
-  if (!isOutOfMemory) return new Error('the thread that lists a layer ended', { cause });
+function tooLarge(cause: unknown): Fault {
   return new Fault(
     'too-large',
     `The layer has more or longer names of files than fit into the ${heapMb} MiB of memory for its list: Sluice does not list such layers`,

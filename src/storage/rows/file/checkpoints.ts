@@ -1,5 +1,4 @@
-import { once } from 'node:events';
-import { Worker } from 'node:worker_threads';
+import { Thread } from '../../../foundation/threads.ts';
 
 /** Keeps the write-ahead log short, from another thread: the main one never waits for the disk. */
 interface Checkpoints {
@@ -34,7 +33,7 @@ export function createCheckpoints(
   path: string,
   onFailure: (reason: string) => void = () => {},
 ): Checkpoints {
-  let worker: Worker | undefined;
+  let thread: Thread<Checkpointed> | undefined;
   let timer: NodeJS.Timeout | undefined;
   let running: Promise<Checkpointed> | undefined;
   let isLong = false;
@@ -44,7 +43,7 @@ export function createCheckpoints(
     while (running) await running;
     running = send(order).catch(error => {
       // The next one has a new thread.
-      worker = undefined;
+      thread = undefined;
       return { pages: 0, isWhole: false, failure: String(error) };
     });
     try {
@@ -54,27 +53,11 @@ export function createCheckpoints(
     }
   };
   const send = async (order: CheckpointOrder): Promise<Checkpointed> => {
-    if (!worker) {
-      worker = new Worker(new URL('./checkpoint-worker.ts', import.meta.url), {
-        workerData: { path },
-      });
-      // The caller that waits for the thread sees its failure.
-      worker.on('error', () => {});
-      worker.unref();
-    }
-    const ended = new AbortController();
-    const { signal } = ended;
-    try {
-      const responded = once(worker, 'message', { signal });
-      const gone = once(worker, 'exit', { signal }).then(() => {
-        throw new Error('the thread of the checkpoints has ended');
-      });
-      worker.postMessage(order);
-      const [result] = await Promise.race([responded, gone]);
-      return result as Checkpointed;
-    } finally {
-      ended.abort();
-    }
+    thread ??= new Thread(new URL('./checkpoint-worker.ts', import.meta.url), {
+      workerData: { path },
+    });
+    thread.ask(order);
+    return thread.next();
   };
   const copy = async (): Promise<void> => {
     timer = undefined;
@@ -101,11 +84,9 @@ export function createCheckpoints(
       isClosed = true;
       clearTimeout(timer);
       while (running) await running;
-      if (!worker) return;
-      const exited = once(worker, 'exit');
-      worker.ref();
-      worker.postMessage('close' satisfies CheckpointOrder);
-      await exited;
+      thread?.post('close' satisfies CheckpointOrder);
+      // It answers with its end.
+      await thread?.next().catch(() => {});
     },
   };
 }

@@ -1,6 +1,5 @@
 import { availableParallelism } from 'node:os';
-import type { Worker } from 'node:worker_threads';
-import { endThread, startThread } from '../../../../foundation/work.ts';
+import { Thread } from '../../../../foundation/threads.ts';
 import type { Compression } from '../compression.ts';
 import type { BlockOrder, BlockResponse, BlockWorkerData } from './block-worker.ts';
 import { blockBytes } from './written-inodes.ts';
@@ -24,11 +23,9 @@ export interface MadeBlock {
 const mostThreads = 8;
 /** Blocks per thread: one that is compressed, one that waits, and one that is filled or written. */
 const slotsPerThread = 3;
-// A thread keeps nothing but the block that it compresses.
-const resourceLimits = { maxOldGenerationSizeMb: 32, maxYoungGenerationSizeMb: 2 };
 
-interface Thread {
-  readonly worker: Worker;
+interface BlockThread {
+  readonly thread: Thread<BlockResponse>;
   blocks: number;
 }
 
@@ -40,7 +37,7 @@ interface AwaitedBlock {
 
 /** Threads that compress blocks of content. They start when they are needed. */
 export class BlockThreads {
-  readonly #threads: Thread[] = [];
+  readonly #threads: BlockThread[] = [];
   readonly #most: number;
   readonly #data: BlockWorkerData;
   readonly #free: Slot[];
@@ -87,20 +84,20 @@ export class BlockThreads {
     options: Pick<BlockOrder, 'mayBeHole' | 'isHashed'>,
   ): Promise<MadeBlock> {
     if (this.#failure) return Promise.reject(this.#failure.reason);
-    const thread = this.#idlest();
-    thread.blocks += 1;
+    const own = this.#idlest();
+    own.blocks += 1;
     return new Promise((resolve, reject) => {
       const start = index * blockBytes;
       const { input, output } = this.#data;
       const respond = ({ size, digest = '' }: BlockResponse) => {
-        thread.blocks -= 1;
+        own.blocks -= 1;
         if (size === 0) resolve({ bytes: undefined, isPacked: false, digest });
         else if (size < 0) {
           resolve({ bytes: input.subarray(start, start + bytes), isPacked: false, digest });
         } else resolve({ bytes: output.subarray(start, start + size), isPacked: true, digest });
       };
       this.#awaited.set(index, { respond, reject });
-      thread.worker.postMessage({ slot: index, bytes, ...options } satisfies BlockOrder);
+      own.thread.post({ slot: index, bytes, ...options } satisfies BlockOrder);
     });
   }
 
@@ -116,31 +113,32 @@ export class BlockThreads {
   /** Ends the threads. */
   async end(): Promise<void> {
     this.fail(new Error('the squashfs is not written any more'));
-    await Promise.all(this.#threads.map(({ worker }) => endThread(worker)));
+    await Promise.all(this.#threads.map(({ thread }) => thread.end()));
   }
 
-  #idlest(): Thread {
-    let best: Thread | undefined;
-    for (const thread of this.#threads) if (!best || thread.blocks < best.blocks) best = thread;
+  #idlest(): BlockThread {
+    let best: BlockThread | undefined;
+    for (const one of this.#threads) if (!best || one.blocks < best.blocks) best = one;
     if (best && (best.blocks === 0 || this.#threads.length === this.#most)) return best;
-    const thread = this.#start();
-    this.#threads.push(thread);
-    return thread;
+    // It keeps nothing but the block that it compresses.
+    const thread = new Thread<BlockResponse>(new URL('./block-worker.ts', import.meta.url), {
+      workerData: this.#data,
+      heapMb: 32,
+      youngHeapMb: 2,
+      ended: 'a thread that compresses a Singularity image ended',
+    });
+    const started = { thread, blocks: 0 };
+    this.#threads.push(started);
+    this.#receive(thread).catch(reason => this.fail(reason));
+    return started;
   }
 
-  #start(): Thread {
-    const worker = startThread(new URL('./block-worker.ts', import.meta.url), {
-      workerData: this.#data,
-      resourceLimits,
-    });
-    const lost = (cause?: unknown) =>
-      this.fail(new Error('a thread that compresses a Singularity image ended', { cause }));
-    worker.on('message', (response: BlockResponse) => {
+  async #receive(thread: Thread<BlockResponse>): Promise<never> {
+    for (;;) {
+      const response = await thread.next();
       const awaited = this.#awaited.get(response.slot);
       this.#awaited.delete(response.slot);
       awaited?.respond(response);
-    });
-    worker.on('error', lost).on('exit', () => lost());
-    return { worker, blocks: 0 };
+    }
   }
 }
