@@ -44,6 +44,29 @@ export async function inTurns<T, R>(
   return results;
 }
 
+/** Work that is done once for all callers, and again after it has failed. */
+export interface RememberedWork<T> {
+  /** Begins the work, or joins it. */
+  get(): Promise<T>;
+  /** Returns the work that was begun; undefined for none, and for work that has failed. */
+  begun(): Promise<T> | undefined;
+}
+
+/** Does work when it is first needed, and keeps its result unless it fails. */
+export function rememberSuccess<T>(work: () => Promise<T>): RememberedWork<T> {
+  let kept: Promise<T> | undefined;
+  return {
+    get() {
+      kept ??= work().catch(error => {
+        kept = undefined;
+        throw error;
+      });
+      return kept;
+    },
+    begun: () => kept,
+  };
+}
+
 /** Waits for an event, but no longer than the time (ms); returns false if it has not come. Rejects if the event does so first. */
 export async function atMost(ms: number, event: Promise<unknown> | undefined): Promise<boolean> {
   if (!event) return true;

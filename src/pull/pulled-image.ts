@@ -1,6 +1,7 @@
 import { cacheOfBytes } from '../foundation/bounded-cache.ts';
 import { Fault } from '../foundation/fault.ts';
 import { pauseTurn } from '../foundation/pause-turn.ts';
+import { rememberSuccess } from '../foundation/work.ts';
 import { type Documents, deepestIndex, mostBytes, mostManifests } from '../images/index.ts';
 import { type Digest, isDigest } from '../oci/digest.ts';
 import { type Descriptor, type Document, manifestType, parseManifest } from '../oci/index.ts';
@@ -77,7 +78,6 @@ export function createPulledImage({
   const members = new Map<Digest, Member>();
   let memberBytes = 0;
   const learned = new Set<Digest>();
-  let searched: Promise<void> | undefined;
 
   const add = (
     { digest, mediaType, size }: Omit<Member, 'isElsewhere'>,
@@ -124,6 +124,10 @@ export function createPulledImage({
       entries = below;
     }
   };
+  const searched = rememberSuccess(async () => {
+    await search();
+    onGrow();
+  });
 
   const { digest, bytes } = root;
   add({ digest, mediaType: manifestType(root), size: bytes.length }, false);
@@ -144,14 +148,7 @@ export function createPulledImage({
       const found = members.get(digest);
       if (found) return found;
       // Every caller waits for the search: otherwise content of the image would seem foreign.
-      searched ??= search()
-        .then(onGrow)
-        .catch(error => {
-          // The next caller searches again.
-          searched = undefined;
-          throw error;
-        });
-      await searched;
+      await searched.get();
       return members.get(digest);
     },
   };

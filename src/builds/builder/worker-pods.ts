@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Agent, request } from 'undici';
 import { parseAddress } from '../../buildkit/index.ts';
 import { Fault } from '../../foundation/fault.ts';
-import { unlessAborted } from '../../foundation/work.ts';
+import { rememberSuccess, unlessAborted } from '../../foundation/work.ts';
 
 /** The pods of workers that Sluice replaces, in its own namespace. */
 export interface WorkerPods {
@@ -58,17 +58,9 @@ export function createWorkerPods(
   account: PodAccount,
 ): WorkerPods & { look(): Promise<Set<string>> } {
   /** UIDs of the pods that others may have used, and of those that this server has used. */
-  let used: Promise<Set<string>> | undefined;
-
-  const look = (): Promise<Set<string>> => {
-    used ??= withPods(account, async ask => {
-      return new Set(await allUids(ask, AbortSignal.timeout(goneMs)));
-    }).catch(error => {
-      used = undefined;
-      throw error;
-    });
-    return used;
-  };
+  const { get: look } = rememberSuccess(() =>
+    withPods(account, async ask => new Set(await allUids(ask, AbortSignal.timeout(goneMs)))),
+  );
 
   /** Forgets pods that are gone. */
   const shrink = async (ask: AskPods, uids: Set<string>, signal: AbortSignal): Promise<void> => {

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { mkdir, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from '../../foundation/telemetry/index.ts';
+import { rememberSuccess } from '../../foundation/work.ts';
 import { type ContentStore, type SlabPool, startIngest } from '../../storage/content/index.ts';
 import { createDiskSpace } from '../../storage/directory/index.ts';
 
@@ -17,23 +18,18 @@ export function createNamelessIngest(
   slabs: SlabPool,
   log: Logger,
 ): Pick<ContentStore, 'ingest'> {
-  const openSpace = async () => {
+  const space = rememberSuccess(async () => {
     await mkdir(directory, { recursive: true, mode: 0o700 });
     return createDiskSpace(directory, reserveBytes, log);
-  };
-  let opening: ReturnType<typeof openSpace> | undefined;
+  });
   const never = async (): Promise<never> => {
     throw new Error('the bytes of this file never become content');
   };
   return {
     async ingest(algorithm = 'sha256', expected = 0, isReserved = true) {
-      opening ??= openSpace();
-      const space = await opening.catch(error => {
-        opening = undefined;
-        throw error;
-      });
-      await space.look();
-      const promise = space.promise(expected, isReserved);
+      const free = await space.get();
+      await free.look();
+      const promise = free.promise(expected, isReserved);
       try {
         const name = join(directory, randomUUID());
         const file = await open(name, 'wx', 0o600);

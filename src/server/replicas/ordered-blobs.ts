@@ -7,6 +7,7 @@ import {
   type NoteBlob,
   noRemoteHealth,
 } from '../../foundation/telemetry/index.ts';
+import { rememberSuccess } from '../../foundation/work.ts';
 import { type OfferedBlob, sendBlob, watchRight } from '../../http/registry/index.ts';
 import type { Digest } from '../../oci/digest.ts';
 import {
@@ -69,17 +70,9 @@ export function createOrderedBlobs(
   });
   const note = createBlobMetrics(metrics);
   const failed = boundedCache<string, true>(mostFailed, { ttl: failedMs });
-  let opening: Promise<ContentReader> | undefined;
-  const reader = () => {
-    opening ??= openContentReader({ ...config, proxyFor: deps.proxyFor }, config.scrub.trust).catch(
-      error => {
-        // The next order tries again.
-        opening = undefined;
-        throw error;
-      },
-    );
-    return opening;
-  };
+  const reader = rememberSuccess(() =>
+    openContentReader({ ...config, proxyFor: deps.proxyFor }, config.scrub.trust),
+  );
 
   const notingFailures = (source: ByteSource, digest: Digest): ByteSource => {
     let hasLeft = false;
@@ -116,7 +109,7 @@ export function createOrderedBlobs(
         const { start, end } = rangeOf?.(size) ?? { start: 0, end: size - 1 };
         // What cannot be read at all fails before the head of the response.
         const source = await begun(
-          notingFailures((await reader()).open(digest, start, end), digest),
+          notingFailures((await reader.get()).open(digest, start, end), digest),
         );
         return { kind: 'stream', size, source, delivery: 'stored', isVerified: true };
       },
@@ -124,7 +117,7 @@ export function createOrderedBlobs(
   };
 
   return {
-    content: reader,
+    content: reader.get,
     notingFailures,
     relayed,
     note,
@@ -137,7 +130,7 @@ export function createOrderedBlobs(
       await sendBlob(offerOf(order), digest, request, response, note);
     },
     close() {
-      opening?.then(
+      reader.begun()?.then(
         open => open.close(),
         () => {},
       );

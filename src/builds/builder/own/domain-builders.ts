@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from '../../../foundation/telemetry/index.ts';
+import { rememberSuccess } from '../../../foundation/work.ts';
 import { type CallerKind, domainLabel, type TrustDomain } from '../../domain.ts';
 import { nameControlGroup } from '../contained/control-group.ts';
 import { noteLeftovers, removeNoted } from '../contained/leftovers.ts';
@@ -82,22 +83,13 @@ export function createDomainBuilders(options: DomainBuildersOptions): DomainBuil
   let containAt = 0;
   let isBusy: IsBusy = () => false;
   let isClosed = false;
-  let ready: Promise<void> | undefined;
   let last: ReturnType<DomainBuilders['lastStart']>;
 
-  const prepare = async (): Promise<void> => {
+  const { get: prepared, begun } = rememberSuccess(async () => {
     await clearStates(directory, log);
     await mkdir(directory, { recursive: true });
     await noteLeftovers(directory, { group: together });
-  };
-
-  const prepared = (): Promise<void> => {
-    ready ??= prepare().catch(error => {
-      ready = undefined;
-      throw error;
-    });
-    return ready;
-  };
+  });
 
   // What builds with secrets have left does not wait for the next build.
   if (existsSync(directory)) {
@@ -253,8 +245,9 @@ export function createDomainBuilders(options: DomainBuildersOptions): DomainBuil
       clearInterval(timer);
       for (const place of [...places.values()]) leave(place);
       await Promise.all(leaving.values());
-      if (!ready) return;
-      await ready.catch(() => {});
+      const preparing = begun();
+      if (!preparing) return;
+      await preparing.catch(() => {});
       await removeNoted(directory, together, log);
     },
   };

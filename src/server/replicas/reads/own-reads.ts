@@ -6,7 +6,7 @@ import { Fault } from '../../../foundation/fault.ts';
 import { noTally } from '../../../foundation/telemetry/counted.ts';
 import { noRemoteHealth, type ReadReplicaState } from '../../../foundation/telemetry/index.ts';
 import { readVersion } from '../../../foundation/version.ts';
-import { atMost } from '../../../foundation/work.ts';
+import { atMost, rememberSuccess } from '../../../foundation/work.ts';
 import { isStatusPath, statusApi } from '../../../http/api/index.ts';
 import { handedOnHeaders, type RequestState } from '../../../http/index.ts';
 import {
@@ -98,7 +98,6 @@ export function createOwnReads(deps: OwnReadsDeps): OwnReads {
   let restUntil = Number.NEGATIVE_INFINITY;
   let isHindered = false;
   let isClosed = false;
-  let opening: Promise<Opened> | undefined;
   let opened: Opened | undefined;
   const isCurrent = () => performance.now() - heardAt < heardMs && !isHindered && !isClosed;
   const teller = createPullTeller({
@@ -108,14 +107,12 @@ export function createOwnReads(deps: OwnReadsDeps): OwnReads {
       return body && readToldReplies(body, pulls.length);
     },
   });
-  const open = (): Promise<Opened> => {
-    opening ??= openReads(deps, teller, isCurrent).catch(error => {
-      opening = undefined;
+  const reads = rememberSuccess(() =>
+    openReads(deps, teller, isCurrent).catch(error => {
       restUntil = performance.now() + restMs;
       throw error;
-    });
-    return opening;
-  };
+    }),
+  );
 
   return {
     async answers(ctx) {
@@ -123,7 +120,7 @@ export function createOwnReads(deps: OwnReadsDeps): OwnReads {
       if (!isCurrent() || performance.now() < restUntil) return false;
       if (!isCovered(req, ctx.path, isAudited) || !teller.hasRoom()) return false;
       try {
-        opened = await open();
+        opened = await reads.get();
         const { routes, states } = opened;
         const answer = isStatusPath(ctx.path) ? states : routes;
         await answer(ctx, leaderOnly('no replica answers it'));
@@ -155,7 +152,7 @@ export function createOwnReads(deps: OwnReadsDeps): OwnReads {
       // A leader that answers slowly must not hold up the stop.
       await atMost(flushMs, teller.flush());
       teller.close();
-      await (await opening?.catch(() => undefined))?.close();
+      await (await reads.begun()?.catch(() => undefined))?.close();
       opened = undefined;
     },
   };
