@@ -73,7 +73,7 @@ export interface WriteOptions {
 }
 
 /** Returns the change with a look at the signal before each attempt. */
-export function unlessAborted<T>(change: Change<T>, { signal }: WriteOptions = {}): Change<T> {
+export function unlessGivenUp<T>(change: Change<T>, { signal }: WriteOptions = {}): Change<T> {
   if (signal === undefined) return change;
   return () => {
     signal.throwIfAborted();

@@ -6,7 +6,7 @@ import {
   type Change,
   type RowDatabase,
   type Statement,
-  unlessAborted,
+  unlessGivenUp,
   type Values,
   type WriteOptions,
 } from '../row-database.ts';
@@ -198,11 +198,11 @@ export function sqliteStatements(database: Sqlite, writer: Writer): RowDatabase 
     sql: <Row>(text: string) => statementOf<Row>(database, text),
     read: async call => resultOf(call),
     write(change, options) {
-      const attempt = unlessAborted(change, options);
+      const attempt = unlessGivenUp(change, options);
       return writer.write(() => resultOf(attempt()), options);
     },
     commit(change, options) {
-      const attempt = unlessAborted(change, options);
+      const attempt = unlessGivenUp(change, options);
       return writer.commit(() => resultOf(attempt()), options);
     },
     settle: writer.settle,

@@ -10,7 +10,7 @@ import {
   type RowDatabase,
   type Sent,
   type StatementResults,
-  unlessAborted,
+  unlessGivenUp,
   type WriteOptions,
 } from '../row-database.ts';
 import { silentDatabase } from './lock-faults.ts';
@@ -159,7 +159,7 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
 
   const running = new Set<Promise<unknown>>();
   const tracked = <T>(change: Change<T>, more: string, options?: WriteOptions): Promise<T> => {
-    const attempt = unlessAborted(change, options);
+    const attempt = unlessGivenUp(change, options);
     const work = settleFirst().then(() => transact(attempt, more, options));
     running.add(work);
     const forget = () => running.delete(work);
