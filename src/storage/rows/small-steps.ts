@@ -7,6 +7,8 @@ const stepMs = 8;
 // Changing a row takes 5 microseconds, up to 100 of processor time when its pages come from the disk, and up to 2
 // milliseconds in all when the disk is busy.
 const rowsAtOnce = 64;
+// Where a statement holds the event loop: its pages may all come from the disk, after many that were in memory.
+const rowsAtOnceInThread = 32;
 const fewestChanges = 8;
 const fewestRows = 32;
 // Rows that are read from the disk take ten times as long as those before them, which were in memory.
@@ -72,7 +74,7 @@ export async function inOrder<Place>(
         place = reached.place;
         const now = performance.now();
         const isDone = reached.found < rows;
-        if (isInThread) rows = nextSize(rows, now - last, fewestChanges, rowsAtOnce);
+        if (isInThread) rows = nextSize(rows, now - last, fewestChanges, rowsAtOnceInThread);
         last = now;
         const tookMs = now - began;
         if (isDone || tookMs >= stepMs) return { found, place, rows, isDone, tookMs };
