@@ -6,6 +6,7 @@ import type { Documents, ImageMaker, MadeImage } from '../images/index.ts';
 import { mediaTypes } from '../oci/media-type.ts';
 import type { ContainerRequest, FixedImage, ManifestName } from '../request/index.ts';
 import type { Access } from '../upstream/index.ts';
+import { createKeptRights, type Kept } from './kept-rights.ts';
 import type { LookAtRight, Standing } from './pull-right.ts';
 import { createPulledImage, type PulledImage } from './pulled-image.ts';
 
@@ -28,11 +29,7 @@ interface ImageFinderDeps {
 
 type MadeRoot = Pick<MadeImage, 'root' | 'members'>;
 
-interface Kept extends Standing {
-  readonly image: PulledImage;
-  /** From this time on the right is checked early, so that no pull waits for the check. */
-  readonly renewAt: number;
-}
+type FoundImage = Pick<Standing, 'until'> & { readonly image: PulledImage };
 
 export function createImageFinder({
   documents,
@@ -40,8 +37,9 @@ export function createImageFinder({
   lookAtRight,
   builtBy,
 }: ImageFinderDeps): ImageFinder {
-  const images = cacheOfBytes<string, Kept>(keptBytes, ({ image }) => image.bytes());
-  const renewing = new Set<string>();
+  const images = cacheOfBytes<string, Kept<FoundImage>>(keptBytes, ({ found }) =>
+    found.image.bytes(),
+  );
 
   const makeRoot = async (
     { digest, mediaType }: ManifestName,
@@ -87,37 +85,13 @@ export function createImageFinder({
     });
   };
 
-  const look = async (request: ContainerRequest, image?: PulledImage): Promise<PulledImage> => {
-    const standing = await lookAtRight(request);
-    const { access, until } = standing;
-    const found = image ? { ...image, access } : await find(request, access);
-    const now = performance.now();
-    const renewAt = now + (until - now) / 2;
-    images.set(request.token, { ...standing, image: found, renewAt });
-    return found;
+  const look = async (request: ContainerRequest, last?: FoundImage): Promise<FoundImage> => {
+    const { access, until } = await lookAtRight(request);
+    return { until, image: last ? { ...last.image, access } : await find(request, access) };
   };
 
-  const renew = async (request: ContainerRequest, image: PulledImage): Promise<void> => {
-    const { token } = request;
-    if (renewing.has(token)) return;
-    renewing.add(token);
-    try {
-      await look(request, image);
-    } catch {
-      // The next pull checks again, and reports the error to its client.
-      images.delete(token);
-    } finally {
-      renewing.delete(token);
-    }
-  };
-
-  return async request => {
-    const kept = images.get(request.token);
-    const now = performance.now();
-    if (!kept || now >= kept.until) return look(request, kept?.image);
-    if (now >= kept.renewAt) void renew(request, kept.image);
-    return kept.image;
-  };
+  const keptImage = createKeptRights(look, images);
+  return async request => (await keptImage(request)).image;
 }
 
 /** The image is still being built: the client can pull it again later. */

@@ -1,44 +1,45 @@
 import { boundedCache } from '../foundation/bounded-cache.ts';
 import { SingleFlight } from '../foundation/single-flight.ts';
 import type { ContainerRequest } from '../request/index.ts';
-import type { LookAtRight } from './pull-right.ts';
 
 const mostKept = 50_000;
 
-interface Kept {
-  readonly until: number;
+/** What a check of a right has returned. */
+export interface Kept<T> {
+  readonly found: T;
   /** From this time on the right is checked early, so that nobody waits for the check. */
   readonly renewAt: number;
 }
 
 /**
- * Returns a check of rights whose result holds until it ends, without the image. Questions about one token share a check. Throws
- * like {@link LookAtRight}.
+ * Returns a check of rights whose result is kept until it ends (in ms of `performance.now`). Questions about one token share a
+ * check. Throws what the check throws.
+ *
+ * @param check receives the last result too, whose time may be over
+ * @param kept results by token. Default: the last 50,000
  */
-export function createKeptRights(look: LookAtRight): (request: ContainerRequest) => Promise<void> {
-  const kept = boundedCache<string, Kept>(mostKept);
-  const checks = new SingleFlight<void>();
+export function createKeptRights<T extends { readonly until: number }>(
+  check: (request: ContainerRequest, last: T | undefined) => Promise<T>,
+  kept = boundedCache<string, Kept<T>>(mostKept),
+): (request: ContainerRequest) => Promise<T> {
+  const checks = new SingleFlight<T>();
 
-  const check = (request: ContainerRequest): Promise<void> => {
-    const { token } = request;
+  const renew = (request: ContainerRequest, last: T | undefined): Promise<T> => {
     const work = async () => {
-      try {
-        const { until } = await look(request);
-        const now = performance.now();
-        kept.set(token, { until, renewAt: now + (until - now) / 2 });
-      } catch (error) {
-        kept.delete(token);
-        throw error;
-      }
+      const found = await check(request, last);
+      const now = performance.now();
+      kept.set(request.token, { found, renewAt: now + (found.until - now) / 2 });
+      return found;
     };
-    return checks.run(work, { key: token });
+    return checks.run(work, { key: request.token });
   };
 
   return async request => {
-    const found = kept.get(request.token);
+    const { found, renewAt = 0 } = kept.get(request.token) ?? {};
     const now = performance.now();
-    if (!found || now >= found.until) return check(request);
+    if (!found || now >= found.until) return renew(request, found);
     // The next question checks again, and gets the error.
-    if (now >= found.renewAt) void check(request).catch(() => {});
+    if (now >= renewAt) void renew(request, found).catch(() => kept.delete(request.token));
+    return found;
   };
 }
