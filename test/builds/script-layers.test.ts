@@ -109,7 +109,7 @@ test('link scripts run again with a network only if one of them has failed', asy
       },
     } as unknown as Parameters<typeof createRunScripts>[0]);
     const run = {
-      ...{ image: { root: imageWithoutLayers }, domain: {}, signal: stop.signal },
+      ...{ root: imageWithoutLayers, program: '', domain: {}, signal: stop.signal },
       ...{ log: { write() {}, step() {} }, count: { last: 0 } },
     };
     const error = await runScripts(run as unknown as ScriptRun).catch(error => error);

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import { TarError } from '../../../archives/index.ts';
 import { tarEnd } from '../../../archives/tar-writer.ts';
-import { BuildError, build, memoryTree } from '../../../buildkit/index.ts';
+import { BuildError, memoryTree } from '../../../buildkit/index.ts';
 import type { MadeStep } from '../../../conda/index.ts';
 import { environmentPrefix } from '../../../conda/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
@@ -9,44 +9,32 @@ import type { Digest } from '../../../oci/digest.ts';
 import { type Descriptor, type Document, parseManifest } from '../../../oci/index.ts';
 import { mediaTypes } from '../../../oci/media-type.ts';
 import type { ContentStore } from '../../../storage/content/index.ts';
-import { domainHosts, numberedBuild } from '../../builder/build-host.ts';
-import type { Builders } from '../../builder/builders.ts';
-import type { LabelOf, TrustDomain } from '../../domain.ts';
-import type { LogWriter } from '../../logs/build-logs.ts';
-import type { StepCount } from '../../logs/run-step.ts';
-import { type EnvironmentImage, environmentAt } from '../bases/environment-image.ts';
-import { buildFault } from '../build-fault.ts';
-import { type BuilderAccess, loginsOf } from '../build-rights.ts';
 import { noSources } from '../closed-sources.ts';
 import { onDatingThread } from '../dating/dating-thread.ts';
 import { emptyTar } from '../dating/pruned-layer.ts';
 import type { PackedLayer } from '../dating/redate-layer.ts';
+import {
+  type GeneratedBuildDeps,
+  type GeneratedRun,
+  generatedBuild,
+  generatedFault,
+} from '../generated-build.ts';
 import { type ReceivedImage, receivedDocuments, receiveImage } from '../received-image.ts';
-import { recordedProgress } from '../recorded-step.ts';
 import { programName, scriptDockerfile } from './script-recipe.ts';
 
 /** A run of link scripts. */
-export interface ScriptRun {
-  /** The environment. */
-  readonly image: Pick<EnvironmentImage, 'name' | 'root'>;
-  /** `linux/amd64` */
-  readonly platform: string;
+export interface ScriptRun extends GeneratedRun {
+  /** The manifest of the environment's image. */
+  readonly root: Document;
   /** The text of the program that runs them. */
   readonly program: string;
-  readonly access: BuilderAccess;
-  readonly domain: TrustDomain;
-  readonly log: LogWriter;
-  readonly count: StepCount;
-  readonly signal: AbortSignal;
 }
 
 /** Has BuildKit run link scripts. Returns what they change in the environment. Throws a `Fault` with their last lines if one fails. */
 export type RunScripts = (run: ScriptRun) => Promise<MadeStep>;
 
-export interface RunScriptsDeps {
-  readonly builders: Pick<Builders, 'use'>;
+export interface RunScriptsDeps extends GeneratedBuildDeps {
   readonly content: ContentStore;
-  readonly labelOf: LabelOf;
   readonly limits: {
     readonly maxFiles: number;
     readonly maxUnpackedBytes: number;
@@ -55,54 +43,24 @@ export interface RunScriptsDeps {
 
 export function createRunScripts(deps: RunScriptsDeps): RunScripts {
   const runOnce = async (run: ScriptRun, image: ReceivedImage, isOffline: boolean) => {
-    const { domain, platform, log, count, signal } = run;
-    const progress = recordedProgress(log, count);
-    try {
-      const { digest, descriptor } = await deps.builders.use(
-        { domain, platforms: [platform] },
-        signal,
-        client =>
-          build(
-            client,
-            {
-              dockerfile: scriptDockerfile(isOffline),
-              context: memoryTree({ [programName]: run.program }),
-              extraHosts: { ...numberedBuild(), ...domainHosts(deps.labelOf(domain.name)) },
-              replacedImages: environmentAt(run.image.name),
-              sourceRules: [noSources],
-              platforms: [platform],
-              ...(isOffline ? { network: 'none' as const } : {}),
-              ...loginsOf(run.access),
-              exporters: [
-                {
-                  type: 'oci',
-                  blobs: image,
-                  attrs: { compression: 'zstd', 'compression-level': '1' },
-                },
-              ],
-            },
-            { signal, onProgress: progress.onProgress },
-          ),
-      );
-      const mediaType = descriptor?.mediaType ?? mediaTypes.ociManifest;
-      return { digest: digest as Digest, mediaType };
-    } finally {
-      progress.end();
-    }
+    const { digest, descriptor } = await generatedBuild(deps, run, {
+      dockerfile: scriptDockerfile(isOffline),
+      context: memoryTree({ [programName]: run.program }),
+      sourceRules: [noSources],
+      ...(isOffline ? { network: 'none' } : {}),
+      exporters: [
+        { type: 'oci', blobs: image, attrs: { compression: 'zstd', 'compression-level': '1' } },
+      ],
+    });
+    const mediaType = descriptor?.mediaType ?? mediaTypes.ociManifest;
+    return { digest: digest as Digest, mediaType };
   };
 
   return async run => {
     const { signal, log } = run;
-    const ofEnvironment = layersIn(run.image.root);
+    const ofEnvironment = layersIn(run.root);
     const known = new Set(ofEnvironment.map(({ digest }) => digest));
     await using image = receiveImage(deps.content, digest => known.has(digest));
-    const explained = (error: unknown) =>
-      error instanceof BuildError
-        ? buildFault(error, {
-            isGenerated: true,
-            partOf: () => ({ name: 'a link script', advice: '' }),
-          })
-        : error;
     const root = await runOnce(run, image, true)
       .catch(error => {
         // Other failures are not of the scripts: the build is repeated as a whole, and no result with a network is kept.
@@ -112,7 +70,7 @@ export function createRunScripts(deps: RunScriptsDeps): RunScripts {
         return runOnce(run, image, false);
       })
       .catch(error => {
-        throw explained(error);
+        throw generatedFault(error, 'a link script');
       });
     const documents = await receivedDocuments(image, root);
     const layers = layersOf(documents, root.digest);

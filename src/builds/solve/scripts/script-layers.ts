@@ -87,7 +87,8 @@ export function createScriptLayers(deps: ScriptLayersDeps): ScriptLayers {
         const names = environment.scripted.map(({ package: { name } }) => name).join(', ');
         log.write(`\nThe link scripts of ${names} run in a builder (${key.slice(0, 12)})\n`);
         const made = await deps.runScripts({
-          image,
+          environment: image.name,
+          root: image.root,
           platform: formatPlatform(environment.platform),
           program: scriptProgram(environment.scripted),
           access: rights.forBuilder(undefined),

@@ -1,8 +1,6 @@
 import { createReadStream } from 'node:fs';
 import { type ExportedFile, exportedFiles } from '../../../archives/only-file.ts';
 import {
-  BuildError,
-  build,
   type FileTree,
   memoryTree,
   type SourceRule,
@@ -11,16 +9,13 @@ import {
 import { Fault } from '../../../foundation/fault.ts';
 import { cloneAddress, type GitCommit } from '../../../pypi/requirements/index.ts';
 import type { ContentStore, Ingest } from '../../../storage/content/index.ts';
-import { domainHosts, numberedBuild } from '../../builder/build-host.ts';
-import type { Builders } from '../../builder/builders.ts';
-import type { LabelOf, TrustDomain } from '../../domain.ts';
-import type { LogWriter } from '../../logs/build-logs.ts';
-import type { StepCount } from '../../logs/run-step.ts';
-import { environmentAt } from '../bases/environment-image.ts';
-import { buildFault } from '../build-fault.ts';
-import { type BuilderAccess, loginsOf } from '../build-rights.ts';
 import { noSources } from '../closed-sources.ts';
-import { recordedProgress } from '../recorded-step.ts';
+import {
+  type GeneratedBuildDeps,
+  type GeneratedRun,
+  generatedBuild,
+  generatedFault,
+} from '../generated-build.ts';
 import type { CommitParts } from './commit-parts.ts';
 import {
   historyName,
@@ -34,22 +29,13 @@ import {
 } from './wheel-recipe.ts';
 
 /** A build of one wheel. */
-export interface WheelRun {
+export interface WheelRun extends GeneratedRun {
   /** What is built, for messages: `docopt 0.6.2`. */
   readonly title: string;
-  /** Name of the environment's image at this server, with its digest. */
-  readonly environment: string;
-  /** `linux/amd64` */
-  readonly platform: string;
   /** The source distribution, and the wheels that its build may use. */
   readonly files: readonly GivenFile[];
   /** What is built instead of a source distribution. */
   readonly parts?: CommitParts | undefined;
-  readonly access: BuilderAccess;
-  readonly domain: TrustDomain;
-  readonly log: LogWriter;
-  readonly count: StepCount;
-  readonly signal: AbortSignal;
 }
 
 interface GivenFile {
@@ -67,48 +53,29 @@ export type WheelResult =
 /** Has BuildKit build a wheel. Throws a `Fault` with the last lines of a build that fails. */
 export type RunWheelBuild = (run: WheelRun) => Promise<WheelResult>;
 
-export interface RunWheelBuildDeps {
-  readonly builders: Pick<Builders, 'use'>;
+export interface RunWheelBuildDeps extends GeneratedBuildDeps {
   readonly content: Pick<ContentStore, 'ingest'>;
-  readonly labelOf: LabelOf;
   /** Bytes of a wheel. */
   readonly maxBytes: number;
 }
 
 export function createRunWheelBuild(deps: RunWheelBuildDeps): RunWheelBuild {
   return async run => {
-    const { title, environment, platform, domain, access, log, count, signal } = run;
-    const progress = recordedProgress(log, count);
+    const { title, files, parts } = run;
     const output = receiveOutput(title, deps);
     try {
-      await deps.builders.use({ domain, platforms: [platform] }, signal, client =>
-        build(
-          client,
-          {
-            dockerfile: wheelDockerfile(run.parts),
-            context: contextOf(run.files, run.parts?.history),
-            extraHosts: { ...numberedBuild(), ...domainHosts(deps.labelOf(domain.name)) },
-            replacedImages: environmentAt(environment),
-            sourceRules: rulesFor(run.parts),
-            platforms: [platform],
-            // Also for what a base image adds with ONBUILD.
-            network: 'none',
-            ...loginsOf(access),
-            exporters: [{ type: 'tar', sink: output.open }],
-          },
-          { signal, onProgress: progress.onProgress },
-        ),
-      );
+      await generatedBuild(deps, run, {
+        dockerfile: wheelDockerfile(parts),
+        context: contextOf(files, parts?.history),
+        sourceRules: rulesFor(parts),
+        // Also for what a base image adds with ONBUILD.
+        network: 'none',
+        exporters: [{ type: 'tar', sink: output.open }],
+      });
       return output.result();
     } catch (error) {
       await output.drop();
-      if (!(error instanceof BuildError)) throw error;
-      throw buildFault(error, {
-        isGenerated: true,
-        partOf: () => ({ name: `the build of ${title}`, advice: '' }),
-      });
-    } finally {
-      progress.end();
+      throw generatedFault(error, `the build of ${title}`);
     }
   };
 }
