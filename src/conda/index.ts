@@ -30,13 +30,13 @@ export { createBaseForms, type ReformBaseLayer } from './layers/forms/base-forms
 export { createLayerForms, type ReformLayers } from './layers/forms/layer-forms.ts';
 export { createKeptLayers, type KeptLayers } from './layers/kept-layers.ts';
 export { createKeptSteps, type KeptSteps, type MadeStep } from './layers/kept-steps.ts';
+export { createArchiveWork, type PackageProgress } from './layers/making/archive-work.ts';
 export {
   type AnyOrder,
   createLayerThreads,
   type InstallOrder,
   type UnpackLimits,
 } from './layers/making/layer-threads.ts';
-export { PackageProgress } from './layers/making/package-maker.ts';
 export {
   type AddedPackages,
   type CondaEnvironmentFiles,

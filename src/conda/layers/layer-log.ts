@@ -1,6 +1,7 @@
 import { sizeText } from '../../foundation/text.ts';
 import type { PackageLayerRow } from '../../storage/rows/index.ts';
-import type { PackageLayer, PackageProgress } from './making/package-maker.ts';
+import type { PackageProgress } from './making/archive-work.ts';
+import type { PackageLayer } from './making/package-maker.ts';
 import type { LayerOptions, PartProgress } from './package-layers.ts';
 
 /** Reports the work for an environment: each download and layer, and a summary. */

@@ -4,7 +4,7 @@ import type { PackageLayerRow } from '../../storage/rows/index.ts';
 import type { CondaPackage } from '../conda-package.ts';
 import type { InstalledPackage, PythonPlace } from '../installing/installed-package.ts';
 import type { DisputeParty } from './environment/settle-disputes.ts';
-import type { PackageProgress } from './making/package-maker.ts';
+import type { PackageProgress } from './making/archive-work.ts';
 
 /** Makes the layers of an environment, each package once for all images. */
 export interface PackageLayers {

@@ -1,11 +1,10 @@
 import {
+  createArchiveWork,
   type FetchArchive,
   type KeptLayers,
-  PackageProgress,
+  type PackageProgress,
   type UnpackLimits,
 } from '../../conda/index.ts';
-import { Semaphore } from '../../foundation/semaphore.ts';
-import { SingleFlight } from '../../foundation/single-flight.ts';
 import type { Tally } from '../../foundation/telemetry/counted.ts';
 import type { PackageLayerRow } from '../../storage/rows/index.ts';
 import { projectName } from '../wheel-file.ts';
@@ -46,60 +45,26 @@ export interface WheelMakerDeps {
   readonly tally: Tally;
 }
 
-// Wheels of one host on this machine or on their way: more than are installed at once, so that the threads have work.
-const wheelsAtOnce = 8;
-
 export function createWheelMaker({ kept, fetchWheel, limits, tally }: WheelMakerDeps): WheelMaker {
-  const making = new SingleFlight<PackageLayerRow & { progress: PackageProgress }>();
-  const running = new Map<string, PackageProgress>();
-  const turns = new Semaphore({ perKey: wheelsAtOnce });
-
-  const make = async (key: string, subject: WheelSubject, signal: AbortSignal) => {
-    const { package: it } = subject;
-    const progress = new PackageProgress(it);
-    running.set(key, progress);
-    try {
-      using _turn = await turns.take({ key: new URL(it.url).host, signal });
-      progress.fetchBegan = Date.now();
-      await using archive = await fetchWheel(it, signal, (bytes, size) =>
-        progress.received(bytes, size),
-      );
-      progress.received(archive.size, archive.size);
-      progress.makeBegan = Date.now();
-      const order = { kind: 'wheel', subject, archive: archive.path, limits } as const;
-      const layer = await kept.make(key, order, signal, progress.written);
-      progress.madeAt = Date.now();
-      return { ...layer, progress };
-    } finally {
-      if (running.get(key) === progress) running.delete(key);
-    }
-  };
+  const work = createArchiveWork(fetchWheel);
 
   return {
     async make(subject, signal) {
       const key = wheelLayerKey(subject);
       const there = await kept.use(key);
       tally.add('package layers', { source: there ? 'kept' : 'made' });
+      const { name, version, fileName, url, size } = subject.package;
+      const stated = [name, version, fileName, url, size];
       const layer =
         there ??
-        (await making.run(stop => make(key, subject, stop), {
-          key: workKey(key, subject),
-          signal,
-        }));
-      const { name, version } = subject.package;
+        (await work.make(key, stated, subject.package, signal, ({ path: archive }, stop, written) =>
+          kept.make(key, { kind: 'wheel', subject, archive, limits }, stop, written),
+        ));
       return { ...layer, key, subject, name: addedName(name), title: `${name} ${version}` };
     },
     has: subject => kept.has(wheelLayerKey(subject)),
-    progressOf: key => running.get(key),
+    progressOf: work.progressOf,
   };
-}
-
-/**
- * Returns the key of work that callers share: with all that makes it fail. An index can name the wheel of another one, and lie
- * about it: its callers must not fail the work of others.
- */
-function workKey(key: string, { package: { name, version, fileName, url, size } }: WheelSubject) {
-  return JSON.stringify([key, name, version, fileName, url, size]);
 }
 
 /** Returns the name of a wheel's project among all packages of an environment: a Conda package may have the same. */
