@@ -37,6 +37,7 @@ import {
   type AskedFields,
   type Caller,
   type ContainerRequest,
+  type FixedImage,
   inHome,
   type RunOfName,
   type Submission,
@@ -116,55 +117,45 @@ export function createAccept(deps: AcceptDeps): Accept {
     return { access, ...found };
   };
 
+  /** Issues a container request. Without a fixed image, the first pull applies the change. */
+  const issue = async (
+    { submission, caller, change, isMounted, included, run }: Intake,
+    image: Reference,
+    about: Pick<ContainerRequest, 'buildId' | 'isBuilt' | 'isPublic'>,
+    fixed?: FixedImage,
+  ): Promise<ServedResponse> => {
+    const request = await deps.tokens.issue(token => ({
+      ...about,
+      ...commonOf(submission, caller),
+      ...includedIn(included, about.isPublic),
+      run,
+      isMounted,
+      image,
+      fixed,
+      change: ofBase(change, formatReference(image)),
+      targetImage: targetName(deps.servedBase, token, image, fixed, submission),
+    }));
+    return { kind: 'served', request, warnings: [] };
+  };
+
   /** Issues the container request of an existing image. */
   const serve = async (
-    { submission, caller, change: wanted, isMounted, included, run }: Intake,
+    intake: Intake,
     image: Reference,
     { access, document: base, root }: Base,
     about: Pick<ContainerRequest, 'buildId' | 'isBuilt' | 'isPublic'>,
   ): Promise<ServedResponse> => {
     deps.rights.note(access, base.digest);
-    const change = ofBase(wanted, formatReference(image));
+    const change = ofBase(intake.change, formatReference(image));
     const made = await deps.makeImage(access, base, change);
-    const served = { digest: made.root.digest, mediaType: manifestType(made.root) };
-    const request = await deps.tokens.issue(token => ({
-      ...about,
-      ...commonOf(submission, caller),
-      ...includedIn(included, about.isPublic),
-      run,
-      isMounted,
-      image,
-      fixed: {
-        base: { digest: base.digest, mediaType: manifestType(base) },
-        ...(root === undefined ? {} : { root }),
-        served,
-        members: made.members,
-      },
-      change,
-      targetImage: targetName(deps.servedBase, token, image, served.digest, submission),
-    }));
-    const warnings = warningsOf(image, base, change, made);
-    return { kind: 'served', request, warnings };
-  };
-
-  /** Issues the container request of an image that may not exist yet: the first pull applies the changes. */
-  const serveLater = async (
-    { submission, caller, change: wanted, isMounted, included, run }: Intake,
-    image: Reference,
-    about: Pick<ContainerRequest, 'buildId' | 'isBuilt' | 'isPublic'>,
-  ): Promise<ServedResponse> => {
-    const request = await deps.tokens.issue(token => ({
-      ...about,
-      ...commonOf(submission, caller),
-      ...includedIn(included, about.isPublic),
-      run,
-      isMounted,
-      image,
-      fixed: undefined,
-      change: ofBase(wanted, formatReference(image)),
-      targetImage: targetName(deps.servedBase, token, image, ''),
-    }));
-    return { kind: 'served', request, warnings: [] };
+    const fixed = {
+      base: { digest: base.digest, mediaType: manifestType(base) },
+      ...(root === undefined ? {} : { root }),
+      served: { digest: made.root.digest, mediaType: manifestType(made.root) },
+      members: made.members,
+    };
+    const response = await issue(intake, image, about, fixed);
+    return { ...response, warnings: warningsOf(image, base, change, made) };
   };
 
   /** Issues the container request of an image that was built, or is built now. */
@@ -191,7 +182,7 @@ export function createAccept(deps: AcceptDeps): Accept {
         ticket,
       };
     }
-    const response = await serveLater(intake, image, about);
+    const response = await issue(intake, image, about);
     return { ...response, warnings: planWarnings(submission, plan), ticket };
   };
 
@@ -265,7 +256,7 @@ export function createAccept(deps: AcceptDeps): Accept {
       if (isCopied) throw cannotCopy();
       const { image, buildId, isPublic } = source;
       const about = { isBuilt: true, buildId, isPublic: isPublic === true };
-      return withWarning(await serveLater(intake, image, about));
+      return withWarning(await issue(intake, image, about));
     }
     const found = await base();
     if (isCopied) return freeze(intake, found, image && askedTag(image), onBuild);
@@ -393,12 +384,13 @@ function targetName(
   base: string,
   token: ContainerToken,
   image: Reference,
-  served: string,
-  { containerImage = '' }: Pick<Submission, 'containerImage'> = {},
+  fixed: FixedImage | undefined,
+  { containerImage = '' }: Submission,
 ): string {
-  const [scheme = ''] = orasScheme.exec(containerImage) ?? [];
+  const [scheme = ''] = (fixed && orasScheme.exec(containerImage)) ?? [];
   checkServedLength(base, image.repository);
-  const suffix = image.digest === undefined ? `:${image.tag ?? 'latest'}` : `@${served}`;
+  const suffix =
+    image.digest === undefined ? `:${image.tag ?? 'latest'}` : `@${fixed?.served.digest ?? ''}`;
   return `${scheme}${base}/${token}/${image.repository}${suffix}`;
 }
 
