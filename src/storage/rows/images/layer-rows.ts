@@ -66,14 +66,6 @@ export function createPackageLayerStore(database: RowDatabase): PackageLayerStor
   const after = database.sql<{ id: number; digest: Digest }>(
     'SELECT id, digest FROM package_layers WHERE id > ? ORDER BY id LIMIT ?',
   );
-  const purge = database.sql(
-    `DELETE FROM package_layers WHERE id IN
-     (SELECT id FROM package_layers WHERE used_at < ? LIMIT ?)`,
-  );
-  const purgeLater = database.sql(
-    `DELETE FROM package_layers WHERE id IN
-     (SELECT id FROM package_layers WHERE used_at > ? LIMIT ?)`,
-  );
   const { note, ended } = createNotedChanges(database);
   const bytesOf = (key: string) => Buffer.from(key, 'hex');
   return {
@@ -89,12 +81,7 @@ export function createPackageLayerStore(database: RowDatabase): PackageLayerStor
     paths: async key => (await database.read(paths.get(bytesOf(key)))) ?? undefined,
     enter: ({ key, ...layer }) => database.commit(() => enter.run({ key: bytesOf(key), ...layer })),
     after: (id, limit) => database.read(after.all(id, limit)),
-    async purge(usedBefore, latest, signal) {
-      await ended();
-      const before = await inSmallSteps(database, rows => purge.changes(usedBefore, rows), signal);
-      const later = await inSmallSteps(database, rows => purgeLater.changes(latest, rows), signal);
-      return before + later;
-    },
+    purge: createPurge(database, ended, 'package_layers', 'id'),
   };
 }
 
@@ -118,14 +105,6 @@ export function createFetchedLayerStore(database: RowDatabase): FetchedLayerStor
      ON CONFLICT (location_hash) DO UPDATE SET body = excluded.body, used_at = excluded.used_at`,
   );
   const touch = database.sql('UPDATE fetched_layers SET used_at = ? WHERE location_hash = ?');
-  const purge = database.sql(
-    `DELETE FROM fetched_layers WHERE location_hash IN
-     (SELECT location_hash FROM fetched_layers WHERE used_at < ? LIMIT ?)`,
-  );
-  const purgeLater = database.sql(
-    `DELETE FROM fetched_layers WHERE location_hash IN
-     (SELECT location_hash FROM fetched_layers WHERE used_at > ? LIMIT ?)`,
-  );
   const { note, ended } = createNotedChanges(database);
   const hash = (location: string) => createHash('sha256').update(location).digest();
   return {
@@ -137,13 +116,7 @@ export function createFetchedLayerStore(database: RowDatabase): FetchedLayerStor
       return found?.body;
     },
     put: (location, body, at) => note(() => put.run(hash(location), body, at)),
-    async purge(usedBefore, latest, signal) {
-      await ended();
-      const before = await inSmallSteps(database, rows => purge.changes(usedBefore, rows), signal);
-      return (
-        before + (await inSmallSteps(database, rows => purgeLater.changes(latest, rows), signal))
-      );
-    },
+    purge: createPurge(database, ended, 'fetched_layers', 'location_hash'),
   };
 }
 
@@ -171,14 +144,6 @@ export function createVerifiedLayerStore(database: RowDatabase): VerifiedLayerSt
   const touch = database.sql(
     'UPDATE verified_layers SET used_at = ? WHERE digest = ? AND registry = ?',
   );
-  const purge = database.sql(
-    `DELETE FROM verified_layers WHERE (digest, registry) IN
-     (SELECT digest, registry FROM verified_layers WHERE used_at < ? LIMIT ?)`,
-  );
-  const purgeLater = database.sql(
-    `DELETE FROM verified_layers WHERE (digest, registry) IN
-     (SELECT digest, registry FROM verified_layers WHERE used_at > ? LIMIT ?)`,
-  );
   const { note, ended } = createNotedChanges(database);
   return {
     async find(digest, registry, at) {
@@ -190,12 +155,30 @@ export function createVerifiedLayerStore(database: RowDatabase): VerifiedLayerSt
     },
     put: (digest, registry, diffId, at) =>
       database.commit(() => put.run(digest, registry, diffId, at)),
-    async purge(usedBefore, latest, signal) {
-      await ended();
-      const before = await inSmallSteps(database, rows => purge.changes(usedBefore, rows), signal);
-      return (
-        before + (await inSmallSteps(database, rows => purgeLater.changes(latest, rows), signal))
-      );
-    },
+    purge: createPurge(database, ended, 'verified_layers', 'digest, registry'),
+  };
+}
+
+/**
+ * Returns the removal of rows of a table that were used last before a moment, or after `latest`; it returns how many.
+ *
+ * @param ended resolves when all uses are noted
+ */
+function createPurge(
+  database: RowDatabase,
+  ended: () => Promise<void>,
+  table: string,
+  key: string,
+) {
+  const removal = (order: '<' | '>') =>
+    database.sql(
+      `DELETE FROM ${table} WHERE (${key}) IN
+       (SELECT ${key} FROM ${table} WHERE used_at ${order} ? LIMIT ?)`,
+    );
+  const [before, after] = [removal('<'), removal('>')];
+  return async (usedBefore: number, latest: number, signal?: AbortSignal): Promise<number> => {
+    await ended();
+    const removed = await inSmallSteps(database, rows => before.changes(usedBefore, rows), signal);
+    return removed + (await inSmallSteps(database, rows => after.changes(latest, rows), signal));
   };
 }
