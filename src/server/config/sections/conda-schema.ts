@@ -1,13 +1,9 @@
 import { z } from 'zod';
 import { channelKey, hasPathToken } from '../../../conda/channels/index.ts';
-import { count, duration, flag, list, size, timer } from '../units.ts';
+import { accessFields, packageUrl } from '../package-source.ts';
+import { count, duration, size, timer } from '../units.ts';
 
-const baseUrl = z
-  .string()
-  .refine(
-    text => /^https?:\/\//.test(text) && URL.canParse(text),
-    'expected the http(s) base URL of a channel',
-  );
+const baseUrl = packageUrl('a channel');
 
 /** A key is shown in messages, so it holds no secret. */
 function hasSecret(text: string): boolean {
@@ -31,31 +27,11 @@ const channel = z.strictObject({
     .describe(
       'Base URL of the channel; a token may stand anywhere in its path as `/t/<token>/`. Default: the URL that the entry is listed by, or the public channel of that name',
     ),
-  mirrors: list
-    .pipe(z.array(baseUrl))
-    .default([])
-    .describe(
-      'Base URLs to try first, in order. A mirror on another host gets the credentials of the entry that lists its URL',
-    ),
-  username: z.string().optional().describe('User name for this channel (HTTP basic)'),
-  password: z.string().optional().describe('Password for this channel').meta({ secret: true }),
-  token: z
-    .string()
-    .min(1)
-    .optional()
-    .describe(
-      'Token for this channel, sent as a bearer token, or as `/t/<token>/` in the path if the channel refuses that',
-    )
-    .meta({ secret: true }),
-  ca: z
-    .string()
-    .optional()
-    .describe(
-      'PEM file of a certificate authority of this channel, in addition to the public authorities',
-    ),
-  allowPrivateAddress: flag
-    .default(false)
-    .describe('Allow the channel to be at a loopback, private or link-local address'),
+  ...accessFields(
+    'channel',
+    baseUrl,
+    'Token for this channel, sent as a bearer token, or as `/t/<token>/` in the path if the channel refuses that',
+  ),
 });
 
 /** Settings of conda channels by their names or base URLs. */
