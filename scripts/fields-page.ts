@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { fieldAliases } from '../src/http/api/aliases.ts';
+import { fieldAliases } from '../src/http/aliases.ts';
 import { containerRequestSchema } from '../src/http/api/container/container-schema.ts';
 import { clientFields } from '../src/http/api/container/field-check.ts';
 

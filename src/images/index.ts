@@ -29,4 +29,3 @@ export {
   type PushedLayers,
 } from './publish.ts';
 export { createRightWatch, type RightWatch, rightGraceMs } from './right-watch.ts';
-export { ZstdFrames } from './sif/layers/zstd-frames.ts';

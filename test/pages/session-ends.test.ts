@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { rename, writeFile } from 'node:fs/promises';
 import { after, before, suite, test } from 'node:test';
 import { hash } from '@node-rs/bcrypt';
-import { createSessions, sessionIdleMs, sessionLifeMs } from '../../src/pages/account/sessions.ts';
+import { createSessions, sessionIdleMs, sessionLifeMs } from '../../src/pages/frame/sessions.ts';
 import { type Database, openDatabase } from '../../src/storage/rows/database.ts';
 import { createSessionStore } from '../../src/storage/rows/people/login-rows.ts';
 import { eventually } from '../world/eventually.ts';

@@ -3,7 +3,7 @@ import { pipeline, Readable } from 'node:stream';
 import { test } from 'node:test';
 import { constants, createZstdDecompress, zstdCompressSync } from 'node:zlib';
 import fc from 'fast-check';
-import { ZstdFrames } from '../../src/images/sif/layers/zstd-frames.ts';
+import { ZstdFrames } from '../../src/archives/zstd-frames.ts';
 import { assertBytes } from '../world/assert-bytes.ts';
 
 const contents = fc.oneof(

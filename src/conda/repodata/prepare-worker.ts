@@ -4,7 +4,7 @@ import { type Duplex, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { parentPort, workerData } from 'node:worker_threads';
 import { createGunzip, createZstdDecompress } from 'node:zlib';
-import { ZstdFrames } from '../../images/sif/layers/zstd-frames.ts';
+import { ZstdFrames } from '../../archives/zstd-frames.ts';
 import { type CutTarget, cutRecords, shardFolder } from './shards/cut-records.ts';
 import { RepodataError } from './shards/json-records.ts';
 import { readShardIndex } from './shards/read-index.ts';

@@ -8,8 +8,8 @@ import {
   otherNames,
   type UsageStore,
 } from '../../storage/rows/index.ts';
+import { mountedAlias } from '../aliases.ts';
 import { ok } from '../route/declaration.ts';
-import { mountedAlias } from './aliases.ts';
 import { apiRoute } from './api-route.ts';
 import { metricResponseSchema } from './container/response-schema.ts';
 

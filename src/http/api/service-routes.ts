@@ -4,9 +4,9 @@ import { z } from 'zod';
 import { Fault } from '../../foundation/fault.ts';
 import type { Version } from '../../foundation/version.ts';
 import type { Readiness } from '../../server/upkeep/index.ts';
+import { apiLevel } from '../aliases.ts';
 import { ok } from '../route/declaration.ts';
 import type { OpenApi } from '../route/describe-api.ts';
-import { apiLevel } from './aliases.ts';
 import { apiRoute } from './api-route.ts';
 import {
   documentSchema,

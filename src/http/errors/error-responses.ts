@@ -10,7 +10,7 @@ import { Fault } from '../../foundation/fault.ts';
 import { securityHeaders, securityHeadersOverTls } from '../../foundation/responses.ts';
 import type { Tally } from '../../foundation/telemetry/counted.ts';
 import { createRequestIds, type Logger, withoutToken } from '../../foundation/telemetry/index.ts';
-import { inAliases } from '../api/aliases.ts';
+import { inAliases } from '../aliases.ts';
 import { dropBody } from '../bodies/read-body.ts';
 import { callerAddress, networkOf } from '../callers/client-address.ts';
 import { foreignIds } from '../callers/foreign-ids.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { Fault } from '../../foundation/fault.ts';
-import { withoutAliases } from '../api/aliases.ts';
+import { withoutAliases } from '../aliases.ts';
 import { type Declaration, namesIn } from './declaration.ts';
 
 // Characters shown of a name that a client chose.

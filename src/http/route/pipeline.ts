@@ -1,6 +1,6 @@
 import type { Middleware, ParameterizedContext } from 'koa';
 import type { z } from 'zod';
-import { usesAliases } from '../api/aliases.ts';
+import { usesAliases } from '../aliases.ts';
 import { readJsonBody } from '../bodies/read-body.ts';
 import type { Allowance } from '../limits/limiter.ts';
 import type { RequestState } from '../request-state.ts';

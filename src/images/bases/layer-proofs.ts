@@ -1,6 +1,7 @@
 import { PassThrough, pipeline, Readable } from 'node:stream';
 import { createGunzip, createZstdDecompress } from 'node:zlib';
 import { isTooDense, maxRatio } from '../../archives/tar-limits.ts';
+import { ZstdFrames } from '../../archives/zstd-frames.ts';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { SingleFlight } from '../../foundation/single-flight.ts';
@@ -13,7 +14,6 @@ import type { VerifiedLayerStore } from '../../storage/rows/index.ts';
 import { credentialKey } from '../../upstream/auth/index.ts';
 import type { Access, RegistryClient } from '../../upstream/index.ts';
 import { type Compression, compressionIn, isDamage } from '../sif/layers/index.ts';
-import { ZstdFrames } from '../sif/layers/zstd-frames.ts';
 
 /** A layer of an image in a repository. */
 export interface ProvedLayer {

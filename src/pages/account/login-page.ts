@@ -6,7 +6,7 @@ import { readFormBody } from '../frame/form-body.ts';
 import { type Html, html } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';
 import { pageRoute, type ViewerDeps, viewerWith } from '../frame/page-route.ts';
-import type { BrowserLogin } from './sessions.ts';
+import type { BrowserLogin } from '../frame/sessions.ts';
 
 const mostOfName = 200;
 const toQuery = z.object({ to: z.string().max(2000).optional() });

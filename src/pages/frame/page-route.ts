@@ -4,10 +4,10 @@ import { type ApiBasis, callerOf, limitOf } from '../../http/api/index.ts';
 import { type Check, readBasic } from '../../http/index.ts';
 import { type Context, type HttpRequest, routesOf } from '../../http/route/index.ts';
 import type { Caller } from '../../request/index.ts';
-import type { SessionCookie, Sessions } from '../account/sessions.ts';
 import type { Asset } from './assets.ts';
 import type { Html } from './html.ts';
 import type { Page } from './page-layout.ts';
+import type { SessionCookie, Sessions } from './sessions.ts';
 
 /** The person who looks at a page. */
 export interface Viewer {

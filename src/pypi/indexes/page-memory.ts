@@ -1,5 +1,5 @@
-import type { ProjectVersion } from '../search/versions-in-page.ts';
 import type { SentPage } from './index-page.ts';
+import type { ProjectVersion } from './versions-in-page.ts';
 
 /** What the thread answers: the page for the solver or the versions on it, or what is wrong with the page of the index. */
 export type PageAnswer =

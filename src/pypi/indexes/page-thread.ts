@@ -3,9 +3,9 @@ import { makeRoom, noteIdle } from '../../conda/threads/one-task.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
 import { Thread } from '../../foundation/threads.ts';
-import type { ProjectVersion } from '../search/versions-in-page.ts';
 import { PageProblem, type SentPage } from './index-page.ts';
 import { ownMemory, type PageAnswer, type PageOrder } from './page-memory.ts';
+import type { ProjectVersion } from './versions-in-page.ts';
 
 /** Rewrites pages of indexes on a thread: a large page takes longer than the event loop may be held. */
 export interface PageThread {

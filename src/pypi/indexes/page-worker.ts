@@ -1,8 +1,8 @@
 import { parentPort } from 'node:worker_threads';
 import { giveWay } from '../../foundation/threads.ts';
-import { versionsInPage } from '../search/versions-in-page.ts';
 import { PageProblem, rewrittenPage } from './index-page.ts';
 import { ownMemory, type PageAnswer, type PageOrder } from './page-memory.ts';
+import { versionsInPage } from './versions-in-page.ts';
 
 giveWay();
 parentPort?.on('message', (order: PageOrder) => {

@@ -5,8 +5,8 @@ import { unlessAborted } from '../../foundation/work.ts';
 import { defaultIndex } from '../indexes/index-access.ts';
 import type { PageStore } from '../indexes/page-store.ts';
 import type { PageThread } from '../indexes/page-thread.ts';
+import { mostProjectVersions, type ProjectVersion } from '../indexes/versions-in-page.ts';
 import { projectName } from '../wheel-file.ts';
-import { mostProjectVersions, type ProjectVersion } from './versions-in-page.ts';
 
 /** A project of the index that requests use. */
 export interface FoundProject {

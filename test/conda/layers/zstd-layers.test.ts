@@ -5,9 +5,9 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { test } from 'node:test';
 import { createZstdDecompress } from 'node:zlib';
+import { ZstdFrames } from '../../../src/archives/zstd-frames.ts';
 import { ZstdWriter } from '../../../src/conda/layers/forms/zstd-writer.ts';
 import { memberBytes } from '../../../src/conda/layers/gzip/gzip-members.ts';
-import { ZstdFrames } from '../../../src/images/sif/layers/zstd-frames.ts';
 
 function compressed(bytes: Buffer, pieceBytes: number, level = 3): Buffer {
   const pieces: Buffer[] = [];

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { createSecretKey } from 'node:crypto';
 import { test } from 'node:test';
 import { publishedFile, rewrittenPage } from '../../../src/pypi/indexes/index-page.ts';
-import { versionsInPage } from '../../../src/pypi/search/versions-in-page.ts';
+import { versionsInPage } from '../../../src/pypi/indexes/versions-in-page.ts';
 
 const key = Buffer.alloc(32, 'k');
 const sha256 = 'a'.repeat(64);

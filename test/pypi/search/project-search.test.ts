@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createProjectSearch } from '../../../src/pypi/index.ts';
-import { newestProjectVersions } from '../../../src/pypi/search/pep440-order.ts';
+import { newestProjectVersions } from '../../../src/pypi/pep440-order.ts';
 import { startIndex } from '../solving/scripted-index.ts';
 import { indexAt, solverFor } from '../solving/solving-world.ts';
 

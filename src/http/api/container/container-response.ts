@@ -14,7 +14,7 @@ import {
   type Submission,
 } from '../../../request/index.ts';
 import type { BuildRow } from '../../../storage/rows/index.ts';
-import { withServedAliases } from '../aliases.ts';
+import { withServedAliases } from '../../aliases.ts';
 
 /** Returns the response to a container request. Source: container service specification, section 2.4. */
 export function containerResponse(

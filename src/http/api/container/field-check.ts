@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { Fault } from '../../../foundation/fault.ts';
 import { nearestName } from '../../../foundation/nearest-name.ts';
-import { fieldAliases, withoutAliases } from '../aliases.ts';
+import { fieldAliases, withoutAliases } from '../../aliases.ts';
 
 /** The parts of a JSON schema that list its fields. */
 interface Shape {

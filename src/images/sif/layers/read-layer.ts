@@ -3,9 +3,9 @@ import { open } from 'node:fs/promises';
 import { pipeline, type Readable } from 'node:stream';
 import { createGunzip, createZstdDecompress } from 'node:zlib';
 import { TarError, TarReader, type TarVisitor } from '../../../archives/index.ts';
+import { ZstdFrames } from '../../../archives/zstd-frames.ts';
 import { Fault, type FaultKind } from '../../../foundation/fault.ts';
 import { bareMediaType, isLayerType } from '../../../oci/media-type.ts';
-import { ZstdFrames } from './zstd-frames.ts';
 
 /** A layer on disk: compressed as received, or its tar file. */
 export interface LayerFile {

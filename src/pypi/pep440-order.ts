@@ -1,4 +1,4 @@
-import { projectVersion } from '../project-version.ts';
+import { projectVersion } from './project-version.ts';
 
 const parts = /^(\d+)!([\d.]*)(?:(a|b|rc)(\d+))?(?:\.post(\d+))?(?:\.dev(\d+))?(?:\+(.*))?$/;
 const preRanks: Readonly<Record<string, number>> = { a: 1, b: 2, rc: 3 };

@@ -1,6 +1,6 @@
-import { isForImages } from '../indexes/index-page.ts';
+import { newestProjectVersions } from '../pep440-order.ts';
 import { projectName } from '../wheel-file.ts';
-import { newestProjectVersions } from './pep440-order.ts';
+import { isForImages } from './index-page.ts';
 
 /** A version of a project that an index has. */
 export interface ProjectVersion {
