@@ -1,4 +1,5 @@
 import { fstatSync, readSync } from 'node:fs';
+import { zipBytes, zipEndIn, zipEntryAt, zipSignatures } from '../../archives/zip-records.ts';
 import { ArchiveProblem, showPath, textOf } from './archive-checks.ts';
 
 /** A member of a zip file. */
@@ -23,16 +24,10 @@ export interface ZipLimits {
   readonly directoryBytes: number;
 }
 
-const endSignature = 0x06054b50;
 const end64Signature = 0x06064b50;
 const locatorSignature = 0x07064b50;
-const entrySignature = 0x02014b50;
-const localSignature = 0x04034b50;
-const endBytes = 22;
 const locatorBytes = 20;
 const end64Bytes = 56;
-const entryBytes = 46;
-const localBytes = 30;
 const maxComment = 65_535;
 const encryptedFlags = 1 | (1 << 6) | (1 << 13);
 const methods = { stored: 0, deflated: 8 } as const;
@@ -58,7 +53,7 @@ export function readZipMembers(fd: number, limits: ZipLimits): ZipMember[] {
   const members: ZipMember[] = [];
   let at = 0;
   for (let index = 0; index < directory.count; index += 1) {
-    if (at + entryBytes > bytes.length || bytes.readUInt32LE(at) !== entrySignature)
+    if (at + zipBytes.entry > bytes.length || bytes.readUInt32LE(at) !== zipSignatures.entry)
       throw damaged();
     const length = entryLength(bytes, at);
     if (at + length > bytes.length) throw damaged();
@@ -79,20 +74,15 @@ interface Directory {
 }
 
 function findDirectory(fd: number, size: number): Directory {
-  const length = Math.min(size, endBytes + maxComment);
+  const length = Math.min(size, zipBytes.end + maxComment);
   const tail = readAt(fd, size - length, length);
-  for (let at = tail.length - endBytes; at >= 0; at -= 1) {
-    if (tail.readUInt32LE(at) !== endSignature) continue;
-    if (at + endBytes + tail.readUInt16LE(at + 20) !== tail.length) continue;
-    const end = size - length + at;
-    const count = tail.readUInt16LE(at + 10);
-    const bytes = tail.readUInt32LE(at + 12);
-    const start = tail.readUInt32LE(at + 16);
-    if (tail.readUInt32LE(at + 4) !== 0 && tail.readUInt32LE(at + 4) !== escape32) throw damaged();
-    const isLarge = count === escape16 || bytes === escape32 || start === escape32;
-    return isLarge ? findDirectory64(fd, end) : { start, size: bytes, count, end };
-  }
-  throw new ArchiveProblem('is not a zip file, or is cut');
+  const found = zipEndIn(tail);
+  if (!found) throw new ArchiveProblem('is not a zip file, or is cut');
+  const { at, disks, count, size: bytes, start } = found;
+  if (disks !== 0 && disks !== escape32) throw damaged();
+  const end = size - length + at;
+  const isLarge = count === escape16 || bytes === escape32 || start === escape32;
+  return isLarge ? findDirectory64(fd, end) : { start, size: bytes, count, end };
 }
 
 function findDirectory64(fd: number, end: number): Directory {
@@ -109,7 +99,7 @@ function findDirectory64(fd: number, end: number): Directory {
 
 function entryLength(bytes: Buffer, at: number): number {
   return (
-    entryBytes +
+    zipBytes.entry +
     bytes.readUInt16LE(at + 28) +
     bytes.readUInt16LE(at + 30) +
     bytes.readUInt16LE(at + 32)
@@ -117,40 +107,42 @@ function entryLength(bytes: Buffer, at: number): number {
 }
 
 function readEntry(fd: number, entry: Buffer, limit: number): ZipMember {
-  const nameLength = entry.readUInt16LE(28);
-  const nameBytes = entry.toString('latin1', entryBytes, entryBytes + nameLength);
+  const { nameLength, method, crc32, ...small } = zipEntryAt(entry, 0);
+  const nameBytes = entry.toString('latin1', zipBytes.entry, zipBytes.entry + nameLength);
   const name = textOf(nameBytes);
   if ((entry.readUInt16LE(8) & encryptedFlags) !== 0) {
     throw new ArchiveProblem(`has an encrypted zip member, ${showPath(name)}`);
   }
-  const method = entry.readUInt16LE(10);
   const isDeflated = method === methods.deflated;
   if (!isDeflated && method !== methods.stored) {
     throw new ArchiveProblem(
       `has a zip member of an unknown compression (${method}), ${showPath(name)}`,
     );
   }
-  const extra = entry.subarray(entryBytes + nameLength);
-  const large = largeNumbers(entry, extra.subarray(0, entry.readUInt16LE(30)));
+  const extra = entry.subarray(zipBytes.entry + nameLength);
+  const large = largeNumbers(small, extra.subarray(0, entry.readUInt16LE(30)));
   const { size, packedSize, offset } = large;
   if (!isDeflated && size !== packedSize) throw damaged();
-  if (offset + localBytes + nameLength > limit) throw damaged();
-  const local = readAt(fd, offset, localBytes + nameLength);
-  if (local.readUInt32LE(0) !== localSignature) throw damaged();
+  if (offset + zipBytes.local + nameLength > limit) throw damaged();
+  const local = readAt(fd, offset, zipBytes.local + nameLength);
+  if (local.readUInt32LE(0) !== zipSignatures.local) throw damaged();
   // Programs that read from the start would see another file.
-  if (local.readUInt16LE(26) !== nameLength || local.toString('latin1', localBytes) !== nameBytes) {
+  if (
+    local.readUInt16LE(26) !== nameLength ||
+    local.toString('latin1', zipBytes.local) !== nameBytes
+  ) {
     throw new ArchiveProblem(`has a zip member with two names, ${showPath(name)}`);
   }
-  const start = offset + localBytes + nameLength + local.readUInt16LE(28);
+  const start = offset + zipBytes.local + nameLength + local.readUInt16LE(28);
   if (start + packedSize > limit) throw damaged();
   const isUnix = entry.readUInt16LE(4) >> 8 === unixSystem;
   const mode = isUnix ? entry.readUInt32LE(38) >>> 16 : 0;
-  return { name, start, size, packedSize, isDeflated, crc32: entry.readUInt32LE(16), mode };
+  return { name, start, size, packedSize, isDeflated, crc32, mode };
 }
 
 /** Reads the numbers that ZIP64 stores in an extra field when they do not fit. */
-function largeNumbers(entry: Buffer, extra: Buffer) {
-  const fields = [entry.readUInt32LE(24), entry.readUInt32LE(20), entry.readUInt32LE(42)];
+function largeNumbers(small: Record<'size' | 'packedSize' | 'offset', number>, extra: Buffer) {
+  const fields = [small.size, small.packedSize, small.offset];
   if (fields.includes(escape32)) {
     const field = extraField(extra, 1);
     let at = 0;
@@ -187,7 +179,7 @@ function checkMembers(members: readonly ZipMember[]): void {
   for (const [index, { start, packedSize, name }] of sorted.entries()) {
     const next = sorted[index + 1];
     // Between two members there is the header of the second.
-    if (next !== undefined && start + packedSize + localBytes > next.start) {
+    if (next !== undefined && start + packedSize + zipBytes.local > next.start) {
       throw new ArchiveProblem(`has overlapping zip members, ${showPath(name)}`);
     }
   }

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import { crc32, inflateRaw } from 'node:zlib';
+import { zipBytes, zipEndIn, zipEntryAt, zipSignatures } from '../../archives/zip-records.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
 import { type IndexAccess, IndexFault, readBody } from './index-access.ts';
@@ -44,12 +45,6 @@ const readsAtOnce = 16;
 const tailBytes = 48 * 1024;
 /** Of a longer list, which is read from its end: that is where metadata are. */
 const listPartBytes = 1024 * 1024;
-const endSignature = 0x06054b50;
-const entrySignature = 0x02014b50;
-const localSignature = 0x04034b50;
-const endBytes = 22;
-const entryBytes = 46;
-const localBytes = 30;
 const metadataEnd = '.dist-info/METADATA';
 
 export function createWheelMetadataSource(deps: {
@@ -171,14 +166,9 @@ interface Place {
 
 /** Returns where the list of members of a zip file is. Source: PKWARE APPNOTE 6.3.9, 4.3.16; one of ZIP64 is not read in parts. */
 function listIn(tail: Buffer, total: number): Place {
-  for (let at = tail.length - endBytes; at >= 0; at -= 1) {
-    if (tail.readUInt32LE(at) !== endSignature) continue;
-    if (at + endBytes + tail.readUInt16LE(at + 20) !== tail.length) continue;
-    const [bytes, start] = [tail.readUInt32LE(at + 12), tail.readUInt32LE(at + 16)];
-    if (bytes > maxListBytes || start + bytes > total) break;
-    return { start, bytes };
-  }
-  throw new MetadataMissing();
+  const end = zipEndIn(tail);
+  if (!end || end.size > maxListBytes || end.start + end.size > total) throw new MetadataMissing();
+  return { start: end.start, bytes: end.size };
 }
 
 type ReadPart = (start: number, bytes: number) => Promise<{ readonly part: Buffer }>;
@@ -191,7 +181,7 @@ async function entryBefore(
   tailStart: number,
   tail: Buffer,
   { list, part }: { readonly list: Place; readonly part: ReadPart },
-): Promise<Entry> {
+): Promise<ZipEntry> {
   const { start, bytes } = list;
   let from = Math.max(start, tailStart);
   let found = entryIn(tail.subarray(from - tailStart, Math.max(0, start + bytes - tailStart)));
@@ -207,20 +197,21 @@ async function entryBefore(
 
 /** Returns the fields of the `METADATA` of an entry. The list of members begins at an offset of the wheel. */
 async function fieldsAt(
-  { offset, packed, size, method, crc, name }: Entry,
+  { offset, packedSize, size, method, crc32: crc, nameLength }: ZipEntry,
   limit: number,
   part: ReadPart,
 ): Promise<Buffer> {
   // Its own copy of the name, and fields that only it has, are before the content.
-  const around = localBytes + name + maxExtraBytes;
-  const bytes = Math.min(around + packed, limit - offset);
-  if (packed > maxBytes || size > maxBytes || bytes < localBytes) throw new MetadataMissing();
+  const around = zipBytes.local + nameLength + maxExtraBytes;
+  const bytes = Math.min(around + packedSize, limit - offset);
+  if (packedSize > maxBytes || size > maxBytes || bytes < zipBytes.local)
+    throw new MetadataMissing();
   const { part: found } = await part(offset, bytes);
-  if (found.length < localBytes || found.readUInt32LE(0) !== localSignature) {
+  if (found.length < zipBytes.local || found.readUInt32LE(0) !== zipSignatures.local) {
     throw new MetadataMissing();
   }
-  const start = localBytes + found.readUInt16LE(26) + found.readUInt16LE(28);
-  const content = found.subarray(start, start + packed);
+  const start = zipBytes.local + found.readUInt16LE(26) + found.readUInt16LE(28);
+  const content = found.subarray(start, start + packedSize);
   const text = method === 0 ? content : await unpacked(content);
   if (text.length !== size || crc32(text) !== crc) throw new MetadataMissing();
   return fieldsOf(text);
@@ -228,46 +219,31 @@ async function fieldsAt(
 
 const maxExtraBytes = 4096;
 
-interface Entry {
-  readonly name: number;
-  readonly method: number;
-  readonly crc: number;
-  readonly packed: number;
-  readonly size: number;
-  readonly offset: number;
-}
+type ZipEntry = ReturnType<typeof zipEntryAt>;
 
 /** Returns the entry of the `METADATA` in some bytes of a list; undefined where they have none. */
-function entryIn(list: Buffer): Entry | undefined {
+function entryIn(list: Buffer): ZipEntry | undefined {
   let at = 0;
   for (let looked = 0; looked < mostLikeIt; looked += 1) {
     const found = list.indexOf(metadataEnd, at);
     if (found < 0) break;
     at = found + metadataEnd.length;
-    const from = Math.max(0, found - entryBytes - longestStem);
+    const from = Math.max(0, found - zipBytes.entry - longestStem);
     const entry = from + list.subarray(from, found).lastIndexOf(signatureBytes);
-    if (entry < from || entry + entryBytes > found) continue;
-    const name = list.readUInt16LE(entry + 28);
-    const stem = list.toString('latin1', entry + entryBytes, found);
-    if (entry + entryBytes + name !== at || stem.includes('/')) continue;
-    return {
-      name,
-      method: list.readUInt16LE(entry + 10),
-      crc: list.readUInt32LE(entry + 16),
-      packed: list.readUInt32LE(entry + 20),
-      size: list.readUInt32LE(entry + 24),
-      offset: list.readUInt32LE(entry + 42),
-    };
+    if (entry < from || entry + zipBytes.entry > found) continue;
+    const member = zipEntryAt(list, entry);
+    const stem = list.toString('latin1', entry + zipBytes.entry, found);
+    if (entry + zipBytes.entry + member.nameLength === at && !stem.includes('/')) return member;
   }
   return undefined;
 }
 
 const longestStem = 500;
-const longestEntry = entryBytes + longestStem + metadataEnd.length;
+const longestEntry = zipBytes.entry + longestStem + metadataEnd.length;
 /** Packages can contain others with their metadata. */
 const mostLikeIt = 2000;
 const signatureBytes = Buffer.alloc(4);
-signatureBytes.writeUInt32LE(entrySignature);
+signatureBytes.writeUInt32LE(zipSignatures.entry);
 
 async function unpacked(content: Buffer): Promise<Buffer> {
   try {
