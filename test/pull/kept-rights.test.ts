@@ -47,3 +47,25 @@ test('a right that has ended is noticed by an early check', async () => {
   assert.equal(looks, 2);
   await assert.rejects(require(request('a')), { kind: 'denied' });
 });
+
+test('a check gets the last result when its time is over, but not one that an early check has ended', async t => {
+  let now = 0;
+  t.mock.method(performance, 'now', () => now);
+  const given: unknown[] = [];
+  let isRefused = false;
+  const require = createKeptRights(async (_request, last?: { until: number; looks: number }) => {
+    given.push(last?.looks);
+    if (isRefused) throw new Fault('denied', 'it has ended');
+    return { until: now + 100, looks: given.length };
+  });
+  await require(request('a'));
+  now = 100;
+  await require(request('a'));
+  assert.deepEqual(given, [undefined, 1]);
+  isRefused = true;
+  now = 160;
+  assert.equal((await require(request('a'))).looks, 2);
+  await new Promise(setImmediate);
+  await assert.rejects(require(request('a')), { kind: 'denied' });
+  assert.deepEqual(given.slice(2), [2, undefined]);
+});
