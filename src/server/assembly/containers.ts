@@ -250,7 +250,11 @@ export function createContainers(
     await requireScan(scans, config.scans, request);
     return image;
   };
-  const keptRight = createKeptRights(lookAtRight);
+  // Without the access: its credentials stay in memory only with an image.
+  const keptRight = createKeptRights(async request => {
+    const { until } = await lookAtRight(request);
+    return { until };
+  });
   /** Does the same without the image, and without waiting for a build or a scan. */
   const requireRight = async (request: ContainerRequest): Promise<void> => {
     await keptRight(request);
