@@ -30,7 +30,7 @@ function createWork(options?: SingleFlightOptions) {
       return { result, leave: () => leaving.abort(new Error('has left')) };
     },
     run: (key = '') => flights.run(work, { key }),
-    runAnew: (key = '') => flights.runAnew(work, { key }),
+    runFresh: (key = '') => flights.runFresh(work, { key }),
   };
 }
 
@@ -258,7 +258,7 @@ suite('a run that joins no earlier work', () => {
             scheduler.schedule(Promise.resolve(), `call ${at}`).then(async () => {
               clock += 1;
               const asked = clock;
-              const began = await flights.runAnew(run(key), { key });
+              const began = await flights.runFresh(run(key), { key });
               assert.ok(began > asked, 'the value was read after the call');
             }),
           );
@@ -269,19 +269,19 @@ suite('a run that joins no earlier work', () => {
   });
 
   test('all calls that come while work runs share the next run, also after a failure', async () => {
-    const { flights, begun, run, runAnew } = createWork();
+    const { flights, begun, run, runFresh } = createWork();
     const first = run();
-    const others = [runAnew(), runAnew(), runAnew()];
+    const others = [runFresh(), runFresh(), runFresh()];
     begun[0]?.fail(new Error('broken'));
     await assert.rejects(first, /broken/);
     await turn();
     assert.equal(begun.length, 2);
     begun[1]?.end('second');
     assert.deepEqual(await Promise.all(others), ['second', 'second', 'second']);
-    const last = runAnew();
+    const last = runFresh();
     begun[2]?.end('third');
     assert.equal(await last, 'third');
-    assert.equal(await flights.runAnew(async () => 'for all callers'), 'for all callers');
+    assert.equal(await flights.runFresh(async () => 'for all callers'), 'for all callers');
   });
 
   test('a caller that leaves while it waits for the next run does not run it', async () => {
@@ -289,7 +289,7 @@ suite('a run that joins no earlier work', () => {
     const first = run();
     const leaving = new AbortController();
     const begin = () => assert.fail('nobody waits for it');
-    const waiting = flights.runAnew(begin, { signal: leaving.signal });
+    const waiting = flights.runFresh(begin, { signal: leaving.signal });
     leaving.abort(new Error('has left'));
     await assert.rejects(waiting, /has left/);
     begun[0]?.end('done');

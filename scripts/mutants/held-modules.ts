@@ -281,9 +281,9 @@ export const heldModules: readonly HeldModule[] = [
     tests: ['test/http/pull-meter.test.ts'],
   },
   {
-    file: 'src/http/registry/told-pulls.ts',
-    tests: ['test/http/told-pulls.test.ts'],
-    equal: [['mostToldBytes', 'how much a leader reads at once']],
+    file: 'src/http/registry/reported-pulls.ts',
+    tests: ['test/http/reported-pulls.test.ts'],
+    equal: [['mostReportedBytes', 'how much a leader reads at once']],
   },
   {
     file: 'src/pypi/built/check-built.ts',

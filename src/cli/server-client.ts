@@ -129,7 +129,7 @@ export async function askServer(
       );
     }
     throw new CommandError(
-      `No answer from ${server} (${why}). Start the server with 'npm start', or specify its address with --server or SLUICE_SERVER`,
+      `No response from ${server} (${why}). Start the server with 'npm start', or specify its address with --server or SLUICE_SERVER`,
     );
   }
 }

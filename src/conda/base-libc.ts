@@ -270,9 +270,9 @@ class LibcSearch implements TarVisitor {
     if (machine !== undefined && !machines.has(machine)) return false;
     if (muslLoader.test(name)) this.#hasMusl = true;
     const isLink = kind === 'symlink' || kind === 'link';
-    const told = kind === 'file' ? name : isLink ? link.slice(link.lastIndexOf('/') + 1) : '';
+    const library = kind === 'file' ? name : isLink ? link.slice(link.lastIndexOf('/') + 1) : '';
     const isLibc = name === 'libc.so.6' || versionedFile.test(name);
-    const version = isLibc ? versionedFile.exec(told)?.[1] : undefined;
+    const version = isLibc ? versionedFile.exec(library)?.[1] : undefined;
     if (version !== undefined) this.#found = { kind: 'glibc', version };
     this.#tail = '';
     return (

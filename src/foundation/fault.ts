@@ -109,7 +109,7 @@ export class Fault extends Error {
   }
 
   /** Returns the same failure with a message that says more about its origin. */
-  retold(message: string): Fault {
+  withMessage(message: string): Fault {
     const { kind, phase, retryAfterSeconds, headers, limit } = this;
     return new Fault(kind, message, {
       headers,

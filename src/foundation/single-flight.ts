@@ -64,7 +64,7 @@ export class SingleFlight<T> {
    * Like {@link run}, but joins no work that began before the call, because that may have missed the last change. All callers that
    * come while work runs share the next run.
    */
-  async runAnew(work: SharedWork<T>, caller: FlightCaller = {}): Promise<T> {
+  async runFresh(work: SharedWork<T>, caller: FlightCaller = {}): Promise<T> {
     const running = this.#flights.get(caller.key ?? '');
     if (running) await unlessAborted(running.over(), caller.signal);
     return this.run(work, caller);

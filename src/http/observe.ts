@@ -19,7 +19,7 @@ export function createObserver(registry: Registry): Observe {
   });
   const seconds = new Histogram({
     name: 'sluice_http_request_seconds',
-    help: 'Time from the head of a request to the last byte of its answer',
+    help: 'Time from the head of a request to the last byte of its response',
     labelNames: ['route'] as const,
     buckets: secondsBuckets,
     registers: [registry],

@@ -76,7 +76,7 @@ export function createCalls({ carrier, line, retry, timeoutMs, health }: CallsDe
       const text = await readAll(
         response.body,
         largestResponse,
-        `The answer of ${call.endpoint.host}`,
+        `The response of ${call.endpoint.host}`,
       );
       return { ...response, text };
     } finally {

@@ -271,7 +271,7 @@ function decryptedDocument(
 function malformedReply({ host }: Endpoint, { what }: PlatformRequest): never {
   throw new Fault(
     'upstream-unusable',
-    `The answer of the platform ${host} does not contain ${what}: check that the address is that of its API`,
+    `The response of the platform ${host} does not contain ${what}: check that the address is that of its API`,
     { phase: 'credentials' },
   );
 }

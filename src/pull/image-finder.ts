@@ -146,7 +146,7 @@ export function createAwaitBuild(builds: Builds, patienceMs: number): AwaitBuild
     if (build.succeeded) return true;
     throw new Fault(
       'manifest-unknown',
-      'The build of this image failed: read its log (sluice logs, with the build id in the answer to the request), or request the image again',
+      'The build of this image failed: read its log (sluice logs, with the build id in the response to the request), or request the image again',
       { phase: 'build' },
     );
   };

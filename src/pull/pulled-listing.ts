@@ -102,7 +102,7 @@ function readAs({ access }: PulledImage, path: string, read: () => Page): Page {
   } catch (cause) {
     throw new Fault(
       'upstream',
-      `The registry's answer for ${path} of ${access.registry}/${access.repository} is not a valid list`,
+      `The registry's response for ${path} of ${access.registry}/${access.repository} is not a valid list`,
       { phase: 'upstream', cause },
     );
   }

@@ -334,7 +334,7 @@ async function ofField<T>(field: string, work: Promise<T>): Promise<T> {
     return await work;
   } catch (error) {
     if (!(error instanceof Fault) || !registryPhases.includes(error.phase)) throw error;
-    throw error.retold(`'${field}': ${error.message}`);
+    throw error.withMessage(`'${field}': ${error.message}`);
   }
 }
 

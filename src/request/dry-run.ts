@@ -161,7 +161,7 @@ export function createDryRun(deps: DryRunDeps): DryRun {
     const reason = solution?.builderReason ?? solution?.wheelReason;
     if (!needsBuilder(plan) && reason === undefined) return undefined;
     const fault = await faultIn(deps.requireBuilder(user));
-    return reason === undefined ? fault : fault?.retold(`${reason}. ${fault.message}`);
+    return reason === undefined ? fault : fault?.withMessage(`${reason}. ${fault.message}`);
   };
 
   /** Returns the image that would be made. */
@@ -202,8 +202,8 @@ export function createDryRun(deps: DryRunDeps): DryRun {
     // An image that exists has its packages already.
     const isCached = missing === undefined && mayHave;
     // What requires a builder is in the request: nothing is pulled to find out.
-    const isTold = recipe?.builderReasons !== undefined;
-    const maySolve = isTold || bases.every((_, at) => inIt[at]?.canPull);
+    const hasReasons = recipe?.builderReasons !== undefined;
+    const maySolve = hasReasons || bases.every((_, at) => inIt[at]?.canPull);
     const solution = isCached || !maySolve ? undefined : await solve(plan, caller, signal);
     return {
       image: pullName(plan),

@@ -43,12 +43,12 @@ export function createFindRun(
       status => ({ status }),
       (error: unknown) => ({ error }),
     );
-    const answer = await Promise.race([asked, late]);
+    const result = await Promise.race([asked, late]);
     waiting.abort();
-    if (answer === 'late') return ignored(`${platform} did not answer in time`);
-    if ('error' in answer) return ignored(whyUnknown(answer.error, platform));
-    if (!isActiveRun(answer.status)) {
-      const shown = answer.status.replace(/[^A-Za-z_]+/g, ' ').slice(0, longestShown);
+    if (result === 'late') return ignored(`${platform} did not answer in time`);
+    if ('error' in result) return ignored(whyUnknown(result.error, platform));
+    if (!isActiveRun(result.status)) {
+      const shown = result.status.replace(/[^A-Za-z_]+/g, ' ').slice(0, longestShown);
       return ignored(`the run is not active at ${platform} (${shown})`);
     }
     return { run: { key: keyOf(scope, id), platform, id } };
@@ -63,8 +63,8 @@ function keyOf(scope: string, id: string): string {
 }
 
 function whyUnknown(error: unknown, platform: string): string {
-  const isAnswer = error instanceof Fault && ['denied', 'not-found'].includes(error.kind);
-  return isAnswer
+  const isRefusal = error instanceof Fault && ['denied', 'not-found'].includes(error.kind);
+  return isRefusal
     ? `${platform} does not show you this run`
     : `${platform} did not answer properly`;
 }

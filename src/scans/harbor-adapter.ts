@@ -95,7 +95,7 @@ export function createHarborAdapter(
     }
   };
   const json = async (response: Awaited<ReturnType<typeof call>>, most: number) => {
-    const bytes = await readAll(response.body, most, 'The answer of the scanner');
+    const bytes = await readAll(response.body, most, 'The response of the scanner');
     try {
       return JSON.parse(bytes.toString()) as unknown;
     } catch {

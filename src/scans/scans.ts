@@ -94,7 +94,7 @@ interface Packed {
 interface RunningScan {
   readonly key: string;
   /** True for a caller without a login. */
-  readonly isStranger: boolean;
+  readonly isAnonymous: boolean;
   readonly work: Promise<void>;
 }
 
@@ -105,7 +105,7 @@ interface Verdict {
 /** What one caller may have of all scans that run or wait. */
 const callerShare = 0.25;
 /** What all callers without a login may have together: they may have many addresses. */
-const strangersShare = 0.5;
+const anonymousShare = 0.5;
 const keptVerdicts = 1000;
 const lostReason = 'The server stopped during the scan: request the image again';
 
@@ -312,15 +312,15 @@ export function createScans(deps: ScansDeps): Scans {
       const name = `${image.registry}/${image.repository}`;
       await store.add({ id, image: name, createdAt });
       const key = keyOf(request);
-      const isStranger = request.caller.user === undefined;
+      const isAnonymous = request.caller.user === undefined;
       const others = [...running.values()];
       const own = others.filter(other => other.key === key).length;
       const most = Math.ceil(limits.maxWaiting * callerShare);
-      const strangers = others.filter(other => other.isStranger).length;
+      const anonymous = others.filter(other => other.isAnonymous).length;
       const isFull =
         others.length >= limits.maxWaiting ||
         own >= most ||
-        (isStranger && strangers >= Math.ceil(limits.maxWaiting * strangersShare));
+        (isAnonymous && anonymous >= Math.ceil(limits.maxWaiting * anonymousShare));
       if (isFull || closing.signal.aborted) {
         const reason = `Too many scans run or wait (at most ${limits.maxWaiting}, and ${most} of one caller): request the image again in a while`;
         await store.finish({
@@ -339,7 +339,7 @@ export function createScans(deps: ScansDeps): Scans {
       const work = run(id, request)
         .catch(err => log.error({ err, scan: id }, 'the end of a scan was not stored'))
         .finally(() => running.delete(id));
-      running.set(id, { key, isStranger, work });
+      running.set(id, { key, isAnonymous, work });
     },
 
     get,

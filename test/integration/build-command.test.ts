@@ -296,7 +296,7 @@ suite('sluice build', { concurrency: 2 }, () => {
     assert.equal(code, 1);
     assert.match(
       stderr,
-      /No answer from .*\. To follow the build: sluice logs -f [0-9a-f]+_[0-9]+/,
+      /No response from .*\. To follow the build: sluice logs -f [0-9a-f]+_[0-9]+/,
     );
   });
 

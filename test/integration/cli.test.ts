@@ -244,7 +244,7 @@ suite('command line', { concurrency: 2 }, () => {
     ]) {
       const { code, stdout, stderr } = await run(...args, '--server', server);
       assert.deepEqual([code, stdout], [1, '']);
-      assert.match(stderr, /^No answer from http:.*Start the server with 'npm start'/);
+      assert.match(stderr, /^No response from http:.*Start the server with 'npm start'/);
     }
   });
 });

@@ -236,7 +236,7 @@ suite('administration of the platform', { concurrency: 2 }, () => {
     assertRefused(
       await at('http://127.0.0.1:1', 'a:b').run('user list'),
       1,
-      /No answer from http:\/\/127\.0\.0\.1:1/,
+      /No response from http:\/\/127\.0\.0\.1:1/,
     );
 
     await all.done('user add ada@example.org');

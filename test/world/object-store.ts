@@ -24,7 +24,7 @@ export interface ObjectStoreOptions {
   readonly place?: string;
 }
 
-const answerMs = 5000;
+const responseMs = 5000;
 // For a request to the store, on a busy machine.
 const requestMs = 60_000;
 const credentials = { accessKeyId: 'tester', secretAccessKey: 'sesame-for-the-store' };
@@ -45,7 +45,7 @@ export async function startObjectStore({ place }: ObjectStoreOptions = {}): Prom
     });
     // A test that got the same port may have a server there that accepts connections and answers none.
     const answers = () =>
-      fetch(url, { signal: AbortSignal.timeout(answerMs) }).then(
+      fetch(url, { signal: AbortSignal.timeout(responseMs) }).then(
         () => true,
         () => false,
       );

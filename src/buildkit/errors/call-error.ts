@@ -28,14 +28,14 @@ export function failureOfBuild(
   const details = errorDetails(error);
   // Masked first: a part of a secret is not recognised.
   const message = shortMessage(mask.apply(error.details));
-  const told = shortMessage(error.details);
+  const plain = shortMessage(error.details);
   const vertex =
     (details.vertex === undefined ? undefined : journal.vertex(details.vertex)) ?? journal.failed();
   const step = vertex && mask.apply(vertex.name);
-  const kind = kindOf(told, details, step ?? '');
-  const source = details.source ?? sourceIn(told);
+  const kind = kindOf(plain, details, step ?? '');
+  const source = details.source ?? sourceIn(plain);
   return new BuildError(kind, message, {
-    exitCode: kind === 'exec' ? (details.exitCode ?? exitCodeIn(told)) : undefined,
+    exitCode: kind === 'exec' ? (details.exitCode ?? exitCodeIn(plain)) : undefined,
     step,
     source: source && { ...source, ...(source.text ? { text: mask.apply(source.text) } : {}) },
     lastLogLines: vertex ? journal.lastLines(vertex.digest).map(line => shownLine(line, mask)) : [],

@@ -144,7 +144,7 @@ async function serveCall(
     if (!handler) throw new GrpcError(status.UNIMPLEMENTED, 'Unknown method');
     await handler.handle({
       header: name => valuesOf(rawHeaders, name),
-      messages: incoming(stream, handler.reusesMemory ? createJoin() : joinAnew),
+      messages: incoming(stream, handler.reusesMemory ? createJoin() : joinCopied),
       send: message => write(stream, frameOf(message), aborter.signal),
       signal: aborter.signal,
     });
@@ -211,7 +211,7 @@ export function frameOf(message: Uint8Array): Buffer {
 /** Returns the parts as one buffer of so many bytes. */
 export type Join = (parts: readonly Buffer[], bytes: number) => Buffer;
 
-const joinAnew: Join = parts => Buffer.concat(parts);
+const joinCopied: Join = parts => Buffer.concat(parts);
 
 /**
  * Returns a join that uses the same memory for each result. A layer of 80 MB would be as much garbage outside the heap,
@@ -238,7 +238,7 @@ export function createJoin(): Join {
 export async function* messagesIn(
   chunks: AsyncIterable<Buffer>,
   limit: number,
-  join: Join = joinAnew,
+  join: Join = joinCopied,
 ): AsyncGenerator<Buffer> {
   const waiting: Buffer[] = [];
   let bytes = 0;

@@ -62,9 +62,9 @@ function textsIn(call: PacketCall, name: string): string[] {
 
 async function sendTree(call: PacketCall, tree: FileTree, selection: TreeSelection): Promise<void> {
   const paths = new Map<number, string>();
-  const isTold = tell(call, tree, selection, paths);
+  const isListed = sendList(call, tree, selection, paths);
   // A failure on either side ends the other side.
-  await Promise.all([isTold, respondToRequests(call, tree, paths)]);
+  await Promise.all([isListed, respondToRequests(call, tree, paths)]);
   await call.send({ type: PacketType.PACKET_FIN });
 }
 
@@ -72,7 +72,7 @@ async function sendTree(call: PacketCall, tree: FileTree, selection: TreeSelecti
  * Sends the list of all entries. Adds each file to `paths` under the number that its position gives it. A further name
  * of a file becomes a hard link to the first name that the builder sees.
  */
-async function tell(
+async function sendList(
   call: PacketCall,
   tree: FileTree,
   selection: TreeSelection,

@@ -54,7 +54,7 @@ export interface Builder {
   about?: BuilderAbout;
   askedAt?: number;
   /** What the builder reported of its workers. */
-  told?: { readonly at: number; readonly workers: Promise<readonly BuilderWorker[]> };
+  report?: { readonly at: number; readonly workers: Promise<readonly BuilderWorker[]> };
 }
 
 /** The connections to the builders that were found. */
@@ -71,7 +71,7 @@ interface BuilderConnections {
   close(): void;
 }
 
-const toldMs = 60_000;
+const reportMs = 60_000;
 const healthMs = 3000;
 
 /** The name for operators of all builders that this server starts. */
@@ -209,7 +209,7 @@ function nameOf({ address, configured = address }: FoundBuilder): string {
 /** Asks a builder for its version and platforms, at most once a minute. Nobody waits for the response. */
 export function askAbout(builder: Builder): void {
   const now = performance.now();
-  if (builder.askedAt !== undefined && now - builder.askedAt < toldMs) return;
+  if (builder.askedAt !== undefined && now - builder.askedAt < reportMs) return;
   builder.askedAt = now;
   const options = { timeoutMs: healthMs };
   Promise.all([builder.client.info(options), builder.client.listWorkers(options)]).then(
@@ -228,12 +228,12 @@ export async function platformsOf(builder: Builder): Promise<readonly string[]> 
 }
 
 function workersOf(builder: Builder): Promise<readonly BuilderWorker[]> {
-  const { told } = builder;
-  if (told && performance.now() - told.at < toldMs) return told.workers;
+  const { report } = builder;
+  if (report && performance.now() - report.at < reportMs) return report.workers;
   const workers = builder.client.listWorkers({ timeoutMs: healthMs });
-  builder.told = { at: performance.now(), workers };
+  builder.report = { at: performance.now(), workers };
   // The next build asks the builder again.
-  workers.catch(() => delete builder.told);
+  workers.catch(() => delete builder.report);
   return workers;
 }
 

@@ -18,7 +18,7 @@ const howToGetOne =
   "ask its operator to start one ('docker compose -f builder/compose.yaml up -d' in the folder of Sluice, 'npm run buildkit' on Debian, or 'buildkit.enabled' of the Helm chart) or to name one with SLUICE_BUILDKIT";
 
 /** The trouble of a builder that gives no reason. */
-export const noAnswer = 'it does not answer';
+export const noResponse = 'it does not answer';
 
 /** Returns the refusal of all builds: there is no builder, or none that answers. */
 export function noBuilder(troubles: readonly string[]): Fault {
@@ -106,7 +106,7 @@ export async function troubleOf(address: string, error: unknown): Promise<string
   const text =
     path === undefined ? messagesOf(error) : ((await socketError(path)) ?? messagesOf(error));
   const found = socketMeanings.find(([pattern]) => pattern.test(text));
-  return found?.[1] ?? noAnswer;
+  return found?.[1] ?? noResponse;
 }
 
 /** Returns the system's error for a socket that cannot be opened; undefined if somebody listens there. */

@@ -18,7 +18,7 @@ import {
   type TlsOf,
 } from './builder-connections.ts';
 import { isInDocker, mayUse, platformRank, type Separation } from './builder-fit.ts';
-import { BuilderLost, classicStore, noAnswer, noBuilder, notApart } from './builder-refusals.ts';
+import { BuilderLost, classicStore, noBuilder, noResponse, notApart } from './builder-refusals.ts';
 import type { BuilderSource } from './found-builder.ts';
 import type { WorkerPods } from './worker-pods.ts';
 
@@ -224,7 +224,7 @@ export function createBuilders({
     }
     if (isGone) return undefined;
     if (silent.size === 0) throw classicStore();
-    const reasons = [...silent].filter(trouble => trouble !== noAnswer);
+    const reasons = [...silent].filter(trouble => trouble !== noResponse);
     throw new BuilderLost(['No builder answers', ...reasons].join(': '), false);
   };
 

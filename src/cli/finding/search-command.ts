@@ -119,7 +119,7 @@ function wheelNote({ hasWheel }: { readonly hasWheel?: boolean }): string {
   return hasWheel === false ? 'no wheel for Linux: a builder makes one' : '';
 }
 
-/** Returns a limit to what the answer is about; empty if all channels were read. */
+/** Returns a limit to what the response is about; empty if all channels were read. */
 function ofRead({ problems, late }: Failures): string {
   return problems.length > 0 || late.length > 0 ? ' of a channel that could be read' : '';
 }

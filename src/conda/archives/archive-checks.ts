@@ -13,12 +13,12 @@ export class LargeArchive extends Error {}
  * Returns a {@link Fault} for an archive that cannot be installed: for a full disk, a problem, or a malformed tar file. Returns
  * every other error as it is.
  *
- * @param told says what is wrong with the archive and what to do
+ * @param describe returns what is wrong with the archive and what to do
  */
 export function archiveFault(
   error: unknown,
   fileName: string,
-  told: (problem: string) => string,
+  describe: (problem: string) => string,
 ): unknown {
   if (isDiskFull(error)) {
     return new Fault('storage-full', `Cannot unpack ${fileName}: the disk of the server is full`, {
@@ -27,7 +27,7 @@ export function archiveFault(
     });
   }
   if (!(error instanceof ArchiveProblem || error instanceof TarError)) return error;
-  return new Fault('upstream-unusable', `Cannot install ${fileName}: ${told(error.message)}`, {
+  return new Fault('upstream-unusable', `Cannot install ${fileName}: ${describe(error.message)}`, {
     phase: 'build',
     cause: error,
   });

@@ -199,8 +199,8 @@ function failedFetch(wanted: WantedArchive, error: unknown): unknown {
 function reasonOf(error: unknown): string {
   // Its message is about registries.
   if (error instanceof Fault && error.kind === 'upstream-timeout') return ': it sends too slowly';
-  const isTold = error instanceof Fault || error instanceof WireError;
-  return isTold ? `: ${error.message}` : ': the download broke off';
+  const isExplained = error instanceof Fault || error instanceof WireError;
+  return isExplained ? `: ${error.message}` : ': the download broke off';
 }
 
 function placeOf({ url }: WantedArchive): string {

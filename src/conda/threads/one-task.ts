@@ -33,7 +33,7 @@ export async function runTask<O, R>(
 
 /** Answers the one order of this thread. */
 export function serveTask<O, R>(work: (order: O) => R | Promise<R>): void {
-  giveWay();
+  lowerPriority();
   parentPort?.once('message', async (order: O) =>
     parentPort?.postMessage(await responseOf(() => work(order))),
   );

@@ -72,10 +72,14 @@ export function openLogDestination(fd = 1): LogDestination {
     return { text, lines };
   };
 
-  const written = (error: NodeJS.ErrnoException | null | undefined, lost: number, told: number) => {
+  const written = (
+    error: NodeJS.ErrnoException | null | undefined,
+    lost: number,
+    reported: number,
+  ) => {
     isWriting = false;
     if (!error) {
-      dropped -= told;
+      dropped -= reported;
       isCut = false;
     } else {
       dropped += lost;
@@ -95,10 +99,10 @@ export function openLogDestination(fd = 1): LogDestination {
     timer = undefined;
     isPausing = false;
     isWriting = true;
-    const told = dropped;
+    const reported = dropped;
     const { text, lines } = next();
     outlet ??= openOutlet(fd);
-    outlet.write(text, error => written(error, lines, told));
+    outlet.write(text, error => written(error, lines, reported));
   };
 
   return {

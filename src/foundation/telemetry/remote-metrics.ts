@@ -27,7 +27,7 @@ export function createRemoteMetrics(health: Pick<RemoteHealth, 'list'>): Registr
   });
   new Gauge({
     name: 'sluice_remote_median_seconds',
-    help: 'Median time until the answer, in the last hour',
+    help: 'Median time until the response, in the last hour',
     labelNames: each,
     registers,
     collect() {

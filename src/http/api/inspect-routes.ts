@@ -136,7 +136,7 @@ const filesQuery = z.object({
     .string()
     .max(longestPath)
     .optional()
-    .describe('A directory of the layer, as `path` in an answer has it. Default: the root'),
+    .describe('A directory of the layer, as `path` in a response has it. Default: the root'),
   name: z
     .string()
     .max(longestName)
@@ -185,7 +185,7 @@ export const inspectRoutes = [
     path: '/v1alpha1/inspect/files',
     summary: 'Files of a layer of an image, and what they change of the layers below',
     description:
-      'The first call for an image reads its layers, which takes a while: `state` is then `reading`, and the answer has what is known by now. Call again, or give `wait`.',
+      'The first call for an image reads its layers, which takes a while: `state` is then `reading`, and the response has what is known by now. Call again, or give `wait`.',
     query: filesQuery,
     responses: ok(filesResponseSchema, 'A page of the files'),
     async run({ ctx, body, caller, query }, { credentialsOf, ...deps }: InspectDeps) {

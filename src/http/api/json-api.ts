@@ -91,7 +91,7 @@ export function describeJsonApi(version: string): OpenApi {
     title: 'Sluice',
     version,
     description:
-      'Container requests, builds and image metadata. Clients pull the returned names through the OCI distribution API at /v2/. Unknown fields and query parameters are ignored; the answer to a container request warns of unknown fields. The built-in platform has its own document, /platform/openapi.json.',
+      'Container requests, builds and image metadata. Clients pull the returned names through the OCI distribution API at /v2/. Unknown fields and query parameters are ignored; the response to a container request warns of unknown fields. The built-in platform has its own document, /platform/openapi.json.',
     base: '/',
     routes: jsonApiRoutes,
     tags: {

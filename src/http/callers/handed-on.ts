@@ -13,7 +13,7 @@ export const handedOnHeaders = {
    * response: the body says which one.
    */
   order: 'sluice-order',
-  /** The body has pulls that the replica answers, see `ToldPull`. */
+  /** The body has pulls that the replica answers, see `ReportedPull`. */
   pulls: 'sluice-pulls',
   /** News for a former leader, see `LeadNews`: another replica leads. */
   leads: 'sluice-leads',

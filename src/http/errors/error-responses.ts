@@ -138,7 +138,7 @@ function headersOf(fault: Fault, isPage: boolean): Record<string, string> {
 
 function inNamesOfClient(fault: Fault): Fault {
   const message = inAliases(fault.message);
-  return message === fault.message ? fault : fault.retold(message);
+  return message === fault.message ? fault : fault.withMessage(message);
 }
 
 function isRegistryPath(path: string): boolean {

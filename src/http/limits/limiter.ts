@@ -292,7 +292,7 @@ export function createLoginLimit(rate: Rate | undefined, trustedProxies: number)
       if (count >= remaining) {
         throw new Fault(
           'too-many-requests',
-          `${count} logins from this address are still being checked: wait for their answers before the next login`,
+          `${count} logins from this address are still being checked: wait for their responses before the next login`,
           { phase: 'limit', limit: 'logins at once from one address', retryAfterSeconds: 1 },
         );
       }

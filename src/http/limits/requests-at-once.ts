@@ -14,7 +14,7 @@ export function limitRequestsAtOnce(most: number, trustedProxies: number): Check
     if (count >= most) {
       throw new Fault(
         'too-many-requests',
-        `${most} requests from your address are in progress: wait for their answers first`,
+        `${most} requests from your address are in progress: wait for their responses first`,
         { phase: 'limit', limit: 'requests at once from one address', retryAfterSeconds: 5 },
       );
     }

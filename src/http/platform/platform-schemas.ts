@@ -26,7 +26,7 @@ const mostOffset = 999_999_999;
 export const pageQuery = z.object({
   max: queryNumber(1, largestPage, outsidePage)
     .default(largestPage)
-    .describe('Maximum number of entries in the answer'),
+    .describe('Maximum number of entries in the response'),
   offset: queryNumber(0, mostOffset).default(0).describe('Number of entries to skip'),
 });
 
@@ -212,7 +212,7 @@ export const membersResponse = z
   .meta({ title: 'Members' });
 export const newTokenResponse = z
   .object({
-    accessKey: z.string().describe('The token; no other answer contains it'),
+    accessKey: z.string().describe('The token; no other response contains it'),
     token: tokenView,
   })
   .meta({ title: 'CreatedToken' });

@@ -15,14 +15,14 @@ export {
 export { createLogIn } from './login/token-route.ts';
 export { createPullMeter, type PullMeter } from './pull-meter.ts';
 export { registryRoutes, tokenPath } from './registry-routes.ts';
-export { type ServedDeps, watchRight } from './served-routes.ts';
 export {
   createTakePulls,
-  mostToldBytes,
-  mostToldPulls,
-  readToldPulls,
-  readToldReplies,
+  mostReportedBytes,
+  mostReportedPulls,
+  type PullReply,
+  type ReportedPull,
+  readPullReplies,
+  readReportedPulls,
   type TakePulls,
-  type ToldPull,
-  type ToldReply,
-} from './told-pulls.ts';
+} from './reported-pulls.ts';
+export { type ServedDeps, watchRight } from './served-routes.ts';

@@ -57,7 +57,7 @@ export function createBaseResolver(
       const name = reference.digest ?? reference.tag ?? 'latest';
       const key = `${accessKey(access)} ${access.registry} ${access.repository} ${name}`;
       // A call gets no response that is older than itself: the tag may have moved.
-      const root = await asking.runAnew(() => ask(access, name), { key });
+      const root = await asking.runFresh(() => ask(access, name), { key });
       if (parseManifest(root).kind === 'schema1') throw schema1();
       return root;
     },

@@ -105,7 +105,7 @@ export function createLayerProofs({
 
 function notShown(name: string, host: string, error: Fault): Fault {
   const message = `${host} does not send ${name}: ${error.message}`;
-  if (error.status >= 500 || error.kind === 'too-many-requests') return error.retold(message);
+  if (error.status >= 500 || error.kind === 'too-many-requests') return error.withMessage(message);
   return new Fault(
     'bad-request',
     `${message}. Push the image again, or use credentials that may pull it`,

@@ -355,7 +355,7 @@ async function inLayer<T>(at: number, count: number, work: Promise<T>): Promise<
     return await work;
   } catch (error) {
     if (!(error instanceof Fault) || count === 1) throw error;
-    throw error.retold(`Layer ${at + 1} of the image is not compared. ${error.message}`);
+    throw error.withMessage(`Layer ${at + 1} of the image is not compared. ${error.message}`);
   }
 }
 

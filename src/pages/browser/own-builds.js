@@ -69,7 +69,7 @@ export function takeAsked() {
  * @param {boolean} [isStarted] true if a request of this browser has started it
  */
 export function rememberBuild(id, isStarted = false) {
-  if (id === '' || document.body.dataset.stranger === undefined) return;
+  if (id === '' || document.body.dataset.anonymous === undefined) return;
   const name = document.querySelector('h1 code')?.textContent || id;
   const builds = readBuilds();
   const former = builds.find(one => one.id === id);

@@ -66,7 +66,7 @@ export function layout(
 <link rel="stylesheet" href="${assetsBase}/style.css" nonce="${nonce}">
 ${refreshSeconds !== undefined && html`<noscript><meta http-equiv="refresh" content="${refreshSeconds}"></noscript>`}
 </head>
-<body${viewer.name === undefined && html` data-stranger`}>
+<body${viewer.name === undefined && html` data-anonymous`}>
 <a class="skip" href="#content">Skip to the content</a>
 <header class="site">
 <a class="brand" href="/"><img src="${assetsBase}/logo.svg" alt="" width="20" height="20">Sluice</a>

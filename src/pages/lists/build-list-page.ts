@@ -67,7 +67,7 @@ function noBuildsPage(): Page {
     title: 'Builds',
     scripts: ['own-builds'],
     content: html`<h1>Builds</h1>
-<p class="notice">Without a login, this page lists the builds that this browser has opened. Open another build by the address in the answer to its request. With a login, it lists all your builds.</p>
+<p class="notice">Without a login, this page lists the builds that this browser has opened. Open another build by the address in the response to its request. With a login, it lists all your builds.</p>
 <div id="own-builds"><p class="empty">This browser has not opened a build yet.</p></div>
 <p><a class="button" href="/">Ask for a container</a></p>`,
   };

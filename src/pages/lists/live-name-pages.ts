@@ -51,7 +51,7 @@ function noNamesPage(): Page {
   return {
     title: 'Containers',
     content: html`<h1>Containers</h1>
-<p class="notice">Log in to see the names that you requested. Without a login, open a container by the address in the answer to its request.</p>
+<p class="notice">Log in to see the names that you requested. Without a login, open a container by the address in the response to its request.</p>
 <p><a class="button" href="/">Ask for a container</a></p>`,
   };
 }

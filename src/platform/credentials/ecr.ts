@@ -109,9 +109,9 @@ export function createEcrLogin(deps: EcrDeps): EcrLogin {
       username: text.slice(0, colon),
       password: text.slice(colon + 1),
     };
-    const toldMs = (data?.expiresAt?.getTime() ?? askedAt + usualLifeMs) - askedAt - earlyMs;
+    const statedMs = (data?.expiresAt?.getTime() ?? askedAt + usualLifeMs) - askedAt - earlyMs;
     // AWS issues no longer lifetimes: a local clock that is behind would make a lifetime look longer.
-    const lifeMs = Math.min(Math.max(toldMs, shortestLifeMs), usualLifeMs);
+    const lifeMs = Math.min(Math.max(statedMs, shortestLifeMs), usualLifeMs);
     passwords.set(key, { credentials, until: asked + lifeMs });
     return credentials;
   };
@@ -200,7 +200,9 @@ function awsRequests(
         ...(request.body === undefined ? {} : { body: request.body }),
         signal: AbortSignal.timeout(longestMs),
       });
-      const body = Readable.from([await readAll(reply.body, largestResponse, 'The answer of AWS')]);
+      const body = Readable.from([
+        await readAll(reply.body, largestResponse, 'The response of AWS'),
+      ]);
       const response = {
         statusCode: reply.status,
         headers: Object.fromEntries(reply.headers),

@@ -152,7 +152,7 @@ function decoded(path: string): string {
 /** Returns the failure in words about an index instead of a channel. */
 function asIndexFault(error: unknown, url: string): unknown {
   if (!(error instanceof Fault)) return error;
-  if (!(error instanceof ChannelFault)) return error.retold(inWordsOfIndexes(error.message));
+  if (!(error instanceof ChannelFault)) return error.withMessage(inWordsOfIndexes(error.message));
   const { responseStatus } = error;
   if (responseStatus === undefined) {
     return new IndexFault(inWordsOfIndexes(error.message), undefined, error);

@@ -25,7 +25,7 @@ export interface SentPage {
   readonly key: Uint8Array;
 }
 
-/** An answer that is not a page of an index, as the end of a sentence about the index. */
+/** A response that is not a page of an index, as the end of a sentence about the index. */
 export class PageProblem extends Error {}
 
 const maxFiles = 100_000;
@@ -33,7 +33,7 @@ const plainFileName = /^[A-Za-z0-9][A-Za-z0-9._+!-]{0,250}\.(?:whl|tar\.gz|zip)$
 
 /**
  * Returns the page that the solver gets instead: JSON, whose files have addresses relative to the page, at this server. Leaves out
- * wheels without a SHA-256, and those that no image can use. Throws {@link PageProblem} for an answer that is not a page of an index.
+ * wheels without a SHA-256, and those that no image can use. Throws {@link PageProblem} for a response that is not a page of an index.
  * Source: PyPA specifications, Simple repository API.
  */
 export function rewrittenPage(sent: SentPage): Uint8Array {

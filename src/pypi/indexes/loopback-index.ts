@@ -111,7 +111,7 @@ export function createLoopbackIndex(deps: {
   const sessions = new Map<string, OpenSession>();
   const turns = new Semaphore({ perKey: pagesAtOnce });
   const server = createServer((request, response) => {
-    answer(request, response).catch(() => response.destroy());
+    respond(request, response).catch(() => response.destroy());
   });
   // A solver keeps its connections until it ends.
   server.unref();
@@ -126,7 +126,7 @@ export function createLoopbackIndex(deps: {
 
   const fileAt = (session: OpenSession, path: string) => publishedAt(session, path)?.file;
 
-  const answer = async (request: IncomingMessage, response: ServerResponse) => {
+  const respond = async (request: IncomingMessage, response: ServerResponse) => {
     // The end of a connection is not a failure of the server.
     response.on('error', () => {});
     const [, secret = '', rest = ''] = /^\/([0-9a-f]{64})(\/.*)$/.exec(request.url ?? '') ?? [];
@@ -138,7 +138,7 @@ export function createLoopbackIndex(deps: {
     try {
       session.requests += 1;
       if (session.requests > maxRequests) throw tooMuch(`${maxRequests} pages and files`);
-      // The solver gives up requests whose answer it no longer needs.
+      // The solver gives up requests whose response it no longer needs.
       const left = new AbortController();
       response.once('close', () => {
         if (!response.writableFinished) left.abort();
@@ -239,7 +239,7 @@ export function createLoopbackIndex(deps: {
     response: ServerResponse,
   ) => {
     const isHead = request.method === 'HEAD';
-    // The answer to a range of one byte has the size of the file, and shows whether the index has ranges.
+    // The response to a range of one byte has the size of the file, and shows whether the index has ranges.
     const range = isHead ? 'bytes=0-0' : request.headers.range;
     const headers = range === undefined ? {} : { range };
     const upstream = await deps.access.open(url, { headers, signal });

@@ -36,7 +36,7 @@ export function createPageThread(): PageThread {
     await ended?.end();
   };
 
-  const answerTo = async (order: PageOrder): Promise<PageAnswer> => {
+  const responseTo = async (order: PageOrder): Promise<PageThreadResponse> => {
     clearTimeout(idle);
     forget();
     if (!thread) {
@@ -69,14 +69,14 @@ export function createPageThread(): PageThread {
 
   return {
     async rewrite(sent) {
-      const answer = await turns.run(() => answerTo({ sent }));
-      if ('page' in answer) return answer.page;
-      throw new PageProblem('problem' in answer ? answer.problem : '');
+      const response = await turns.run(() => responseTo({ sent }));
+      if ('page' in response) return response.page;
+      throw new PageProblem('problem' in response ? response.problem : '');
     },
     async versions(kept) {
-      const answer = await turns.run(() => answerTo({ kept }));
-      if ('versions' in answer) return answer.versions;
-      throw new PageProblem('problem' in answer ? answer.problem : '');
+      const response = await turns.run(() => responseTo({ kept }));
+      if ('versions' in response) return response.versions;
+      throw new PageProblem('problem' in response ? response.problem : '');
     },
     close: end,
   };

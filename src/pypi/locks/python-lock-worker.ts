@@ -1,4 +1,4 @@
 import { serveTask } from '../../conda/threads/one-task.ts';
-import { answerLock } from './read-toml-lock.ts';
+import { readTomlLock } from './read-toml-lock.ts';
 
-serveTask(answerLock);
+serveTask(readTomlLock);

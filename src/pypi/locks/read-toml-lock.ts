@@ -26,7 +26,7 @@ export interface PythonLockOrder {
 }
 
 /** Returns the Python that a lock file requires, or its packages where the Python is known. Throws a `Fault` (400). */
-export function answerLock(order: PythonLockOrder): WantedPython | ChosenPackages {
+export function readTomlLock(order: PythonLockOrder): WantedPython | ChosenPackages {
   const { text, name, system, version, parts } = order;
   try {
     const lock = readPythonLock(name, text, parts);

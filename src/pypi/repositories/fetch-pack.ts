@@ -1,6 +1,6 @@
 import { type FileHandle, open, rm } from 'node:fs/promises';
 import type { Transport, UpstreamResponse } from '../../upstream/index.ts';
-import { otherAnswer, PacketProblem, readPackets } from './packets.ts';
+import { PacketProblem, readPackets, unexpectedResponse } from './packets.ts';
 import { tooSlow, unreadable } from './repository-faults.ts';
 
 /** Which objects of a repository are fetched. */
@@ -30,7 +30,7 @@ export class PackTooLarge extends Error {}
 /** Thrown where a server does not send objects in this way: a caller may do without them. */
 export class PackRefused extends Error {}
 
-/** An answer in small packets has more of them than one in large ones. */
+/** A response in small packets has more of them than one in large ones. */
 const smallestMean = 500;
 const spareBytes = 64 * 1024;
 
@@ -89,7 +89,7 @@ async function serviceOf(
         address = new URL(location, address);
         // The commands go to the same place. Source: git, `http.followRedirects`.
         if (address.protocol !== 'https:' || !address.href.endsWith(suffix)) {
-          throw new PacketProblem(otherAnswer);
+          throw new PacketProblem(unexpectedResponse);
         }
         continue;
       }
@@ -172,7 +172,7 @@ async function receive(
     const [band] = bytes;
     if (band === bands.failure) throw failure(bytes.toString('utf8', 1, 500).trimEnd());
     if (band === bands.progress) continue;
-    if (band !== bands.data) throw new PacketProblem(otherAnswer);
+    if (band !== bands.data) throw new PacketProblem(unexpectedResponse);
     written += bytes.length - 1;
     if (written > maxBytes) throw new PackTooLarge();
     await file.write(bytes, 1);

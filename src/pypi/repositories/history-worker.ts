@@ -1,4 +1,4 @@
 import { serveTask } from '../../conda/threads/one-task.ts';
-import { answerHistory } from './read-history.ts';
+import { readHistory } from './read-history.ts';
 
-serveTask(answerHistory);
+serveTask(readHistory);

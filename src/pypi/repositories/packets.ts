@@ -1,16 +1,16 @@
 import { pauseTurn } from '../../foundation/pause-turn.ts';
 
-/** An answer that no git server gives. */
+/** A response that no git server gives. */
 export class PacketProblem extends Error {}
 
-/** One part of an answer of a git server; without bytes, it separates others. */
+/** One part of a response of a git server; without bytes, it separates others. */
 export interface Packet {
   readonly kind: 'data' | 'end' | 'delimiter';
   /** Valid until the next packet is asked for. */
   readonly bytes: Buffer;
 }
 
-/** What an answer may have. */
+/** What a response may have. */
 export interface PacketLimits {
   readonly maxBytes: number;
   readonly maxPackets: number;
@@ -26,7 +26,7 @@ const longestPacket = 65_520;
 const packetsAtOnce = 128;
 const noBytes = Buffer.alloc(0);
 
-/** Yields the packets of an answer. Source: git, `gitprotocol-common`. */
+/** Yields the packets of a response. Source: git, `gitprotocol-common`. */
 export async function* readPackets(
   source: Chunks,
   { maxBytes, maxPackets, what }: PacketLimits,
@@ -45,10 +45,10 @@ export async function* readPackets(
     let at = 0;
     while (rest.length - at >= 4) {
       const digits = rest.toString('latin1', at, at + 4);
-      if (!/^[0-9a-f]{4}$/.test(digits)) throw new PacketProblem(otherAnswer);
+      if (!/^[0-9a-f]{4}$/.test(digits)) throw new PacketProblem(unexpectedResponse);
       const length = Number.parseInt(digits, 16);
       if (length <= 1) yield { kind: length === 0 ? 'end' : 'delimiter', bytes: noBytes };
-      else if (length <= 4 || length > longestPacket) throw new PacketProblem(otherAnswer);
+      else if (length <= 4 || length > longestPacket) throw new PacketProblem(unexpectedResponse);
       else if (rest.length - at < length) break;
       else yield { kind: 'data', bytes: rest.subarray(at + 4, at + length) };
       at += Math.max(length, 4);
@@ -66,4 +66,4 @@ export async function* readPackets(
   if (rest.length > 0) throw new PacketProblem('ends too early');
 }
 
-export const otherAnswer = 'does not answer as git does';
+export const unexpectedResponse = 'does not answer as git does';

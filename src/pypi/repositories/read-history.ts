@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { type ModulesAnswer, modulesOf } from './read-modules.ts';
+import { type ModulesResponse, modulesOf } from './read-modules.ts';
 import { PackProblem, readPack } from './read-pack.ts';
 
 /** A tag of a repository. */
@@ -22,17 +22,17 @@ export type HistoryOrder =
     }
   | { readonly read: 'modules'; readonly path: string; readonly commit: string };
 
-export type HistoryAnswer =
+export type HistoryResponse =
   | { readonly problem: string }
   | { readonly tags: readonly GitTag[] }
-  | ModulesAnswer;
+  | ModulesResponse;
 
 /** Some repositories have more. Their names take 20 MB here. */
 const mostCommits = 100_000;
 const bounds = { maxObjects: 200_000, maxObjectBytes: 1024 * 1024 };
 
 /** Answers an order on a thread. Nothing of a stranger's repository makes it throw. */
-export function answerHistory(order: HistoryOrder): HistoryAnswer {
+export function readHistory(order: HistoryOrder): HistoryResponse {
   try {
     const pack = readFileSync(order.path);
     if (order.read === 'modules') return modulesOf(pack, order.commit, bounds);

@@ -10,7 +10,7 @@ export interface ListedModule {
 }
 
 /** The submodules of a commit, or the name of the file that lists them, which is not in the pack. */
-export type ModulesAnswer =
+export type ModulesResponse =
   | { readonly modules: readonly ListedModule[]; readonly isListed: boolean }
   | { readonly list: string };
 
@@ -20,7 +20,7 @@ const directoryMode = '40000';
 const moduleMode = '160000';
 
 /** Returns the submodules of a commit, without those that git leaves out. */
-export function modulesOf(pack: Buffer, commit: string, bounds: PackBounds): ModulesAnswer {
+export function modulesOf(pack: Buffer, commit: string, bounds: PackBounds): ModulesResponse {
   const trees = new Map<string, Buffer>();
   const blobs = new Map<string, Buffer>();
   let root: string | undefined;

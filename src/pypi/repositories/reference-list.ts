@@ -1,5 +1,5 @@
 import { fetchUrl, type Transport } from '../../upstream/index.ts';
-import { otherAnswer, PacketProblem, readPackets } from './packets.ts';
+import { PacketProblem, readPackets, unexpectedResponse } from './packets.ts';
 import { refused, tooSlow, unreadable } from './repository-faults.ts';
 
 /** A list of references to ask for. */
@@ -11,7 +11,7 @@ export interface ListOrder {
 }
 
 export interface ListLimits {
-  /** For the whole answer of a repository. */
+  /** For the whole response of a repository. */
   readonly timeoutMs: number;
   readonly maxPackets: number;
 }
@@ -46,12 +46,12 @@ export async function listReferences(
       for await (const { kind, bytes } of readPackets(body, bounds, stop)) {
         if (kind !== 'data') {
           ends += 1;
-          if (kind === 'delimiter' || ends > mostEnds) throw new PacketProblem(otherAnswer);
+          if (kind === 'delimiter' || ends > mostEnds) throw new PacketProblem(unexpectedResponse);
           continue;
         }
         const line = bytes.toString('utf8', 0, readBytes);
         const found = lineGrammar.exec(line);
-        if (!found) throw new PacketProblem(otherAnswer);
+        if (!found) throw new PacketProblem(unexpectedResponse);
         // Behind the first name are the words that the server knows.
         if (line.includes('\0') && line.includes(' object-format=sha256')) throw new OtherHash();
         const [, id, name] = found;

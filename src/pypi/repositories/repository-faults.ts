@@ -13,7 +13,7 @@ export function unreadable(url: string, error: unknown, what: string): Fault {
   const subject = `The git repository ${url}`;
   const fault = faultOfError(error, { registry: host }, { what }, subject);
   const isOwn = fault.message.startsWith(subject);
-  return fault.retold(
+  return fault.withMessage(
     `${isOwn ? '' : `${subject} cannot be read: `}${fault.message}. A private package belongs at an index that the operator lists with its credentials in 'pypi'`,
   );
 }

@@ -15,7 +15,7 @@ import {
   PackTooLarge,
 } from './fetch-pack.ts';
 import { cloneAddress, commitAddress, isFolder, moduleAddress } from './git-address.ts';
-import type { GitTag, HistoryAnswer, HistoryOrder } from './read-history.ts';
+import type { GitTag, HistoryOrder, HistoryResponse } from './read-history.ts';
 import type { ListedModule } from './read-modules.ts';
 import { listReferences } from './reference-list.ts';
 import { refused } from './repository-faults.ts';
@@ -97,7 +97,7 @@ export function createRepositoryReader(
     return join(folder, `${randomUUID()}.pack`);
   };
 
-  const read = async (order: HistoryOrder, signal: AbortSignal): Promise<HistoryAnswer> => {
+  const read = async (order: HistoryOrder, signal: AbortSignal): Promise<HistoryResponse> => {
     const stop = AbortSignal.any([signal, AbortSignal.timeout(readMs)]);
     try {
       return await inRoom(threadNeeds.large, () => runTask(worker, order, stop));
@@ -125,9 +125,9 @@ export function createRepositoryReader(
       }
     };
     const first = await look({ wants: [commit.id], filter: 'tree:1' });
-    const answer =
+    const response =
       'list' in first ? await look({ wants: [commit.id, first.list], filter: 'blob:none' }) : first;
-    if ('modules' in answer || 'problem' in answer) return answer;
+    if ('modules' in response || 'problem' in response) return response;
     return { problem: 'its server does not send their list' };
   };
 
@@ -168,13 +168,13 @@ export function createRepositoryReader(
           const wanted = { wants: [commit.id], filter: 'tree:0' } as const;
           try {
             await fetchPack(transport, { url, path, signal, ...wanted }, bounds);
-            const answer = await read({ read: 'tags', path, commit: commit.id, tags }, signal);
-            if ('problem' in answer) return await without(answer.problem);
-            if (!('tags' in answer)) return await without('it cannot be read');
+            const response = await read({ read: 'tags', path, commit: commit.id, tags }, signal);
+            if ('problem' in response) return await without(response.problem);
+            if (!('tags' in response)) return await without('it cannot be read');
             return {
               pack: { path, size: (await stat(path)).size },
-              tags: answer.tags,
-              label: labelOf(answer.tags),
+              tags: response.tags,
+              label: labelOf(response.tags),
               [Symbol.asyncDispose]: remove,
             };
           } catch (error) {

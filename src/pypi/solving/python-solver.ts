@@ -17,7 +17,7 @@ import { type BuiltWheel, projectName, type WheelFile } from '../wheel-file.ts';
 import { installedProjects } from './installed-projects.ts';
 import { placesNote } from './places-note.ts';
 import { type LockedProject, readPylock } from './pylock.ts';
-import { answeringPython, fitOfWheel, type PythonTarget } from './python-target.ts';
+import { fitOfWheel, type PythonTarget, pythonStandIn } from './python-target.ts';
 import { runUv } from './run-uv.ts';
 import {
   NoPythonSolution,
@@ -117,7 +117,7 @@ export function createPythonSolver(deps: PythonSolverDeps): PythonSolver {
       directory,
       index: opened.url,
       requirements: requirements.map(requirementLine),
-      python: answeringPython(target),
+      python: pythonStandIn(target),
       isLocked,
       prereleases,
       timeoutMs: limits.timeout,

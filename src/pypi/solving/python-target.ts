@@ -11,13 +11,13 @@ export interface PythonTarget {
  * Returns a program that answers what uv asks a Python about itself, so that uv needs none on this machine. It is a shell script: uv
  * runs it with a program for Python, which it ignores. Source: uv, `get_interpreter_info.py`.
  */
-export function answeringPython(target: PythonTarget): string {
+export function pythonStandIn(target: PythonTarget): string {
   const { version, machine } = target;
   const short = shortVersion(version);
   const [major = 2, minor = 17] = target.glibc.split('.').map(Number);
   const lib = `/opt/conda/lib/python${short}`;
   const program = `/opt/conda/bin/python${short}`;
-  const answer = {
+  const facts = {
     result: 'success',
     markers: {
       implementation_name: 'cpython',
@@ -58,8 +58,8 @@ export function answeringPython(target: PythonTarget): string {
     debug_enabled: false,
     pointer_size: '64',
   };
-  // No text of the answer has a quote: versions were checked.
-  return `#!/bin/sh\nprintf '%s\\n' '${JSON.stringify(answer)}'\n`;
+  // No text of the response has a quote: versions were checked.
+  return `#!/bin/sh\nprintf '%s\\n' '${JSON.stringify(facts)}'\n`;
 }
 
 /** Returns `3.12` for `3.12.4`. */

@@ -63,7 +63,7 @@ async function withAdvice(selected: Promise<Document>): Promise<Document> {
     return await selected;
   } catch (error) {
     if (!(error instanceof Fault) || error.phase !== 'request') throw error;
-    throw error.retold(
+    throw error.withMessage(
       `${error.message}: choose one with ?platform=, or all of them with ?platform=all`,
     );
   }

@@ -412,10 +412,10 @@ async function ofField<T>(field: string, work: () => Promise<T>): Promise<T> {
   } catch (error) {
     if (error instanceof OciSyntaxError) throw refusal(`'${field}': ${error.message}`, error);
     if (!(error instanceof Fault)) throw error;
-    const told = error.message.startsWith(`'${field}'`)
+    const message = error.message.startsWith(`'${field}'`)
       ? error.message
       : `'${field}': ${error.message}`;
-    throw error.status === 404 ? refusal(told, error) : error.retold(told);
+    throw error.status === 404 ? refusal(message, error) : error.withMessage(message);
   }
 }
 

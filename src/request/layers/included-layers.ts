@@ -118,7 +118,7 @@ export function createIncludedLayers(deps: IncludedLayersDeps) {
     }).catch(error => {
       // Several requests may wait for one fetch: each names the image as its own caller does.
       const isOfLayer = error instanceof Fault && error.message.startsWith(place);
-      throw isOfLayer ? error.retold(`${name}${error.message.slice(place.length)}`) : error;
+      throw isOfLayer ? error.withMessage(`${name}${error.message.slice(place.length)}`) : error;
     });
     count(note, name, caller);
     return note;

@@ -13,11 +13,11 @@ export interface SizeLimit {
 export function failedFetch(error: unknown, url: URL, name: string): unknown {
   const isOurs = error instanceof Fault && (error.phase === 'layer' || error.phase === 'limit');
   if (isOurs) return error;
-  const isTold = error instanceof Fault || error instanceof WireError;
-  const told = isTold ? `: ${error.message}` : '';
-  const remedy = closedAddressIn(error) ? told.lastIndexOf(' with registries.') : -1;
+  const isExplained = error instanceof Fault || error instanceof WireError;
+  const reason = isExplained ? `: ${error.message}` : '';
+  const remedy = closedAddressIn(error) ? reason.lastIndexOf(' with registries.') : -1;
   const why =
-    remedy < 0 ? told : `${told.slice(0, remedy)} by listing it under layers.privateHosts`;
+    remedy < 0 ? reason : `${reason.slice(0, remedy)} by listing it under layers.privateHosts`;
   const kind = error instanceof Fault && error.kind === 'denied' ? 'denied' : 'bad-request';
   return new Fault(kind, `${name} could not be fetched from ${url.host}${why}`, {
     phase: 'layer',
@@ -33,12 +33,12 @@ export function notSent(error: unknown, name: string): unknown {
   if (!(error instanceof Fault || error instanceof WireError)) return error;
   const isFault = error instanceof Fault;
   if (isFault && (error.phase === 'layer' || error.phase === 'limit')) return error;
-  const told = `${name} could not be fetched: ${error.message}`;
-  const isTold =
+  const message = `${name} could not be fetched: ${error.message}`;
+  const isExplained =
     isFault && (['denied', 'too-many-requests'].includes(error.kind) || error.status >= 500);
-  if (isTold) return error.retold(told);
+  if (isExplained) return error.withMessage(message);
   const kind = isFault ? 'bad-request' : 'upstream';
-  return new Fault(kind, told, { phase: 'layer', cause: error });
+  return new Fault(kind, message, { phase: 'layer', cause: error });
 }
 
 export function tooLate(ms: number): Fault {

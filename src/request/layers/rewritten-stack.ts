@@ -166,8 +166,9 @@ export function createStackRewriter({ content, fetched, limits, ingest }: StackR
       ).catch(error => {
         // Several requests may wait: all of them include these bytes, each under its own name.
         const isOfLayer = error instanceof Fault && error.message.startsWith('sha256:');
-        const told = () => `'containerIncludes': ${layers[0]?.from ?? ''}, layer ${error.message}`;
-        throw isOfLayer ? error.retold(told()) : error;
+        const message = () =>
+          `'containerIncludes': ${layers[0]?.from ?? ''}, layer ${error.message}`;
+        throw isOfLayer ? error.withMessage(message()) : error;
       });
       return merged(
         layers.map(({ packing: _, ...layer }) => layer),

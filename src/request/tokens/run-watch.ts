@@ -59,8 +59,8 @@ export function createRunWatch(deps: RunWatchDeps): RunWatch {
       try {
         return await statusOf(caller.grant, run.id);
       } catch (error) {
-        const isAnswer = error instanceof Fault && ['denied', 'not-found'].includes(error.kind);
-        if (!isAnswer) throw error;
+        const isRefusal = error instanceof Fault && ['denied', 'not-found'].includes(error.kind);
+        if (!isRefusal) throw error;
       }
     }
     return undefined;

@@ -112,10 +112,10 @@ function resolvePaths(values: Record<string, unknown>, folder: string): void {
   if (Array.isArray(values.accountFiles)) {
     for (const entry of values.accountFiles) inFolder(entry ?? {}, ['file']);
   }
-  const told = (values.messages as { webhooks?: unknown; mail?: unknown } | null) ?? {};
-  const mails = { mail: told.mail };
+  const messages = (values.messages as { webhooks?: unknown; mail?: unknown } | null) ?? {};
+  const mails = { mail: messages.mail };
   const { registries, channels, pypi } = values;
-  for (const places of [registries, channels, pypi, told.webhooks, mails]) {
+  for (const places of [registries, channels, pypi, messages.webhooks, mails]) {
     for (const place of Object.values((places as object | null) ?? {})) {
       if (typeof place?.ca === 'string' && !place.ca.includes('-----BEGIN')) {
         place.ca = resolve(folder, place.ca);

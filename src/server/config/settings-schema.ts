@@ -316,7 +316,7 @@ export const configSchema = z.strictObject({
     .prefault('30s')
     .refine(ms => ms >= 100 && ms <= 60_000, 'expected 100ms to 60s')
     .describe(
-      'How long the answer of a registry or platform about a right to an image is used before it is asked again. A right that ends takes effect after at most twice this time. From 100ms to 60s',
+      'How long the response of a registry or platform about a right to an image is used before it is asked again. A right that ends takes effect after at most twice this time. From 100ms to 60s',
     ),
   trustedProxies: count
     .default(0)
@@ -326,7 +326,7 @@ export const configSchema = z.strictObject({
   pages: withWords(z.enum(['on', 'off']))
     .default('on')
     .describe(
-      'Pages for people, at `/`, `/docs` and below `/view/`. `off`: browsers get the same answers as programs',
+      'Pages for people, at `/`, `/docs` and below `/view/`. `off`: browsers get the same responses as programs',
     ),
   documentation: z
     .string()

@@ -25,8 +25,8 @@ export function terminalLog(
   return {
     write(json) {
       const line = JSON.parse(json) as Line;
-      const told = sentences[line.msg ?? '']?.(line);
-      destination.write(`${told ? style('bold', told) : textOf(line, style)}\n`);
+      const sentence = sentences[line.msg ?? '']?.(line);
+      destination.write(`${sentence ? style('bold', sentence) : textOf(line, style)}\n`);
       destination.flush();
     },
   };

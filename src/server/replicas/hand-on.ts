@@ -12,7 +12,7 @@ import { pipeline } from 'node:stream/promises';
 import { Fault } from '../../foundation/fault.ts';
 import { endWith, rawResponse } from '../../foundation/responses.ts';
 import { handedOnHeaders } from '../../http/index.ts';
-import { largestOrder, mostToldBytes, parseOrder } from '../../http/registry/index.ts';
+import { largestOrder, mostReportedBytes, parseOrder } from '../../http/registry/index.ts';
 import { traceHeaders } from '../../tracing/traces.ts';
 import { type CurrentLeader, handedOver, type Outcome } from './current-leader.ts';
 import type { OrderedBlobs } from './ordered-blobs.ts';
@@ -252,7 +252,7 @@ export function createHandOn(leader: CurrentLeader, proof: string, blobs: Ordere
     out.end(body);
     try {
       const response = await responseOf(out);
-      const bytes = await readAtMost(response, mostToldBytes);
+      const bytes = await readAtMost(response, mostReportedBytes);
       return response.statusCode === 200 && isOfLeader(response) ? bytes : undefined;
     } catch {
       // The leader ends or hangs.
@@ -371,7 +371,7 @@ async function readAtMost(response: IncomingMessage, bytes: number): Promise<Buf
   let length = 0;
   for await (const part of response as AsyncIterable<Buffer>) {
     length += part.length;
-    if (length > bytes) throw new Error('the answer is too long');
+    if (length > bytes) throw new Error('the response is too long');
     parts.push(part);
   }
   return Buffer.concat(parts);

@@ -20,11 +20,11 @@ import type { UpstreamDeps } from '../assembly/registry-clients.ts';
 import { logLock } from '../assembly/server-state.ts';
 import { ConfigError, type ReplicaSettings } from '../config/index.ts';
 import type { Entry } from '../life/entries.ts';
-import { createAnswerPulls } from './answer-pulls.ts';
 import { createChanges } from './changes.ts';
 import { createCurrentLeader } from './current-leader.ts';
 import { createFollower, type Follower } from './follower.ts';
 import { accepted, createLeadNews, type HeardLead, refused } from './lead-news.ts';
+import { createPullReceiver } from './pull-receiver.ts';
 
 /** One of several servers of a site: first it follows, then it leads. */
 export interface Replica extends Follower {
@@ -240,7 +240,7 @@ export async function startReplica(
   };
 
   /** Answers another replica that says that it leads. */
-  const answerNews = async (
+  const respondToNews = async (
     { leader: next, time }: HeardLead,
     response: ServerResponse,
   ): Promise<void> => {
@@ -266,11 +266,11 @@ export async function startReplica(
       known.resolve(next);
     }
   };
-  const answerPulls = createAnswerPulls({ taker: () => leading?.takePulls, changes, log });
+  const receivePulls = createPullReceiver({ taker: () => leading?.takePulls, changes, log });
   const entryOf = ({ respond, handleUpgrade, refusesBody }: Entry): Entry => ({
     respond(request, response) {
       const heard = news.read(request);
-      return heard ? answerNews(heard, response) : respond(request, response);
+      return heard ? respondToNews(heard, response) : respond(request, response);
     },
     handleUpgrade,
     ...(refusesBody ? { refusesBody } : {}),
@@ -314,7 +314,7 @@ export async function startReplica(
         respond(request, response) {
           const isOfReplica = admitHandedOn(request, keys.proof);
           if (isOfReplica && request.headers[handedOnHeaders.pulls] !== undefined) {
-            return answerPulls(request, response);
+            return receivePulls(request, response);
           }
           return changes.during(request, respond(request, response));
         },

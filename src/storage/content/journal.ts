@@ -193,7 +193,7 @@ export async function openJournal(
         await sync(digest);
       };
       const added = flushes
-        .runAnew(flush)
+        .runFresh(flush)
         .then(() => placed.promise, placeAndSync)
         .finally(() => pending.delete(added));
       pending.add(added);

@@ -24,7 +24,7 @@ export function createDiskSync(): DiskSync {
   const pending = new Set<Promise<void>>();
 
   const directory = (path: string): Promise<void> =>
-    directories.runAnew(() => queue.run(() => syncDirectory(path)), { key: path });
+    directories.runFresh(() => queue.run(() => syncDirectory(path)), { key: path });
 
   return {
     file: file => queue.run(() => file.datasync()),

@@ -142,7 +142,7 @@ export async function openBucket(place: BucketPlace): Promise<Bucket> {
       // Something on the way to the store may ignore ranges.
       if (range && range.start > 0 && !ContentRange?.startsWith(`bytes ${range.start}-`)) {
         body.on('error', () => {}).destroy();
-        throw new WrongRange('the answer has other bytes than the range');
+        throw new WrongRange('the response has other bytes than the range');
       }
       return body;
     } finally {

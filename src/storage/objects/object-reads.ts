@@ -142,7 +142,7 @@ class ObjectSource implements ByteSource {
     const timer = setTimeout(() => body.destroy(new Error('silence')), silenceMs);
     try {
       const next = await this.#chunks?.next();
-      if (!next || next.done) throw new Error('the answer is shorter than it should be');
+      if (!next || next.done) throw new Error('the response is shorter than it should be');
       return next.value.subarray(0, this.#end - this.#position + 1);
     } finally {
       clearTimeout(timer);

@@ -132,7 +132,7 @@ function createLogFlush(path: string): LogFlush {
     await sync(file);
   };
   return {
-    flush: () => flushes.runAnew(flush),
+    flush: () => flushes.runFresh(flush),
     close() {
       if (file !== undefined) closeSync(file);
       file = undefined;

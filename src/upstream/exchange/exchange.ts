@@ -189,7 +189,7 @@ export function createExchange(deps: ExchangeDeps): Exchange {
     }
     return askOne(access, request).catch(error => {
       if (failures.length === 0 || !(error instanceof Fault)) throw error;
-      throw error.retold(`${error.message} (asked before: ${failures.join('; ')})`);
+      throw error.withMessage(`${error.message} (asked before: ${failures.join('; ')})`);
     });
   };
 }

@@ -224,7 +224,7 @@ export function quoted({ quote }: ErrorWords): string {
 
 /** Returns the message as the cause of a fault, for the log. */
 export function causeOf({ text }: ErrorWords): { cause?: Error } {
-  return text.trim() === '' ? {} : { cause: new Error(`its answer was: ${text}`) };
+  return text.trim() === '' ? {} : { cause: new Error(`its response was: ${text}`) };
 }
 
 /** Returns the part of a body that is meant for people: registries send JSON, object stores XML, proxies HTML. */

@@ -62,9 +62,9 @@ export class RedirectFailure extends Error {
  */
 export function redirected(error: unknown, from: URL, to: URL, listing = 'it'): unknown {
   if (!closedAddressIn(error)) {
-    const isTold =
+    const isFinal =
       error instanceof Fault || !(error instanceof Error) || error.name === 'AbortError';
-    return isTold ? error : new RedirectFailure(from, to, error);
+    return isFinal ? error : new RedirectFailure(from, to, error);
   }
   return new Fault(
     'denied',

@@ -240,7 +240,7 @@ export class WireConnection {
   ended(): void {
     const body = this.#body;
     body?.closed();
-    this.kill(new WireError('reset', 'the upstream closed the connection without an answer'));
+    this.kill(new WireError('reset', 'the upstream closed the connection without a response'));
   }
 
   /** Ends the connection and its exchange. */

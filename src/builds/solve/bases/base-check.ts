@@ -109,7 +109,7 @@ export async function aboutBase<T>(name: string, work: () => Promise<T>): Promis
     if (!(error instanceof OciSyntaxError || error instanceof Fault)) throw error;
     const message = `The base image ${name} is unavailable: ${error.message}`;
     const isOurs = error instanceof Fault && error.status >= 500;
-    if (isOurs) throw error.retold(message);
+    if (isOurs) throw error.withMessage(message);
     throw new Fault('bad-request', message, { phase: 'build', cause: error });
   }
 }

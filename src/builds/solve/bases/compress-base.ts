@@ -102,7 +102,7 @@ export function createCompressBase(deps: CompressBaseDeps): CompressBase {
       };
       const called = `layer ${at + 1} (${digest})`;
       const now = await deps.reformBaseLayer(one, form, { signal, payer }).catch(error => {
-        throw error instanceof Fault ? error.retold(`${called} ${error.message}`) : error;
+        throw error instanceof Fault ? error.withMessage(`${called} ${error.message}`) : error;
       });
       write(`${digest} (${sizeText(size)}): ${now.digest} (${sizeText(now.size)})\n`);
       done.set(at, now);
@@ -155,8 +155,9 @@ export function createCompressBase(deps: CompressBaseDeps): CompressBase {
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
       const problem = `The layers of the base image ${base.name} cannot be compressed again: ${error.message}`;
-      if (error.status >= 500 || error.kind === 'too-many-requests') throw error.retold(problem);
-      throw error.retold(
+      if (error.status >= 500 || error.kind === 'too-many-requests')
+        throw error.withMessage(problem);
+      throw error.withMessage(
         `${problem.replace(/\.$/, '')}. To keep them as they are, send 'buildCompression.force' false`,
       );
     }

@@ -56,7 +56,7 @@ export function withReasons(error: unknown, reasons: readonly string[] = []): un
   if (!isAbout || reasons.length === 0) return error;
   const isForUv = reasons.some(reason => reason.startsWith("the 'pip' packages"));
   const remedy = isForUv ? `. ${uvRemedy}` : '';
-  return error.retold(`${sentence(reasons)} a builder. ${error.message}${remedy}`);
+  return error.withMessage(`${sentence(reasons)} a builder. ${error.message}${remedy}`);
 }
 
 /** The configuration of images of Conda packages. */

@@ -129,7 +129,7 @@ export function createFindSolution(deps: FindSolutionDeps): FindSolution {
       } catch (cause) {
         const error = withDefaults(cause, native);
         throw parsed.length > 1 && error instanceof Fault
-          ? error.retold(`${formatPlatform(platform)}: ${error.message}`)
+          ? error.withMessage(`${formatPlatform(platform)}: ${error.message}`)
           : error;
       }
       const seconds = ((performance.now() - begin) / 1000).toFixed(1);
@@ -152,7 +152,7 @@ function withDefaults(error: unknown, { wanted, options }: CondaSource): unknown
   const isDefault = options.basePackages.some(spec => spec.includes(named));
   const isAsked = wanted.form === 'environment' && wanted.packages.some(one => one.includes(named));
   return isDefault && !isAsked
-    ? error.retold(
+    ? error.withMessage(
         `${error.message}, and is in 'packages.condaOpts.basePackages' (default: conda-forge::procps-ng): send another value, or an empty text for none`,
       )
     : error;

@@ -47,7 +47,7 @@ export async function findFitting(
         newest = found;
         break;
       }
-      // An index that is down is not an answer about a Python.
+      // An index that is down is not a response about a Python.
       if (!isAboutPython(error)) throw error;
       first ??= error;
       const pinned = chosen.pinned === undefined ? pinnedByPip(found) : [];

@@ -137,7 +137,7 @@ export function createWheelBuilds(deps: BuildWheelsDeps): WheelBuilds {
         throw failed(`packages that uv cannot choose: ${error.reason}`);
       }
       throw error instanceof Fault
-        ? error.retold(`The build of ${titleOf(given)} cannot begin. ${error.message}`)
+        ? error.withMessage(`The build of ${titleOf(given)} cannot begin. ${error.message}`)
         : error;
     }
   };

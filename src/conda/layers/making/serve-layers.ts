@@ -13,7 +13,7 @@ import { type PutPiece, sendPieces } from './piece-ring.ts';
 export function serveLayers<O extends AnyOrder>(
   make: (order: O, put: PutPiece, written?: Float64Array) => Promise<MadeLayer>,
 ): void {
-  giveWay();
+  lowerPriority();
   parentPort?.on('message', async ({ order, pieces, written }: OrderMessage<O>) => {
     const put = sendPieces(pieces, piece => respond({ piece }));
     try {

@@ -158,9 +158,9 @@ export const buildListApiRoutes = [
       target: z.string().max(200).optional().describe('Text in the name of the image'),
       last: z
         .string()
-        .regex(/^\d{1,15}$/, "is not the 'next' of an answer")
+        .regex(/^\d{1,15}$/, "is not the 'next' of a response")
         .optional()
-        .describe('`next` of the answer before'),
+        .describe('`next` of the previous response'),
     }),
     responses: ok(
       z.object({
@@ -169,7 +169,7 @@ export const buildListApiRoutes = [
           .string()
           .optional()
           .describe(
-            '`last` of the next call. An answer with few builds, or none, can have it, too',
+            '`last` of the next call. A response with few builds, or none, can have it, too',
           ),
       }),
       'A part of the list',
@@ -183,14 +183,14 @@ export const buildListApiRoutes = [
       const before = last === undefined ? undefined : Number(last);
       const { builds, next } = await listBuilds(requester, { ...filter, before }, deps);
       return {
-        builds: builds.map(answerOf),
+        builds: builds.map(entryOf),
         ...(next === undefined ? {} : { next: String(next) }),
       };
     },
   }),
 ];
 
-function answerOf(build: ShownBuild) {
+function entryOf(build: ShownBuild) {
   const { id, state, reason, target, kind, isSif, platforms, createdAt, startedAt, finishedAt } =
     build;
   return {

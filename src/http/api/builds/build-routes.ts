@@ -40,7 +40,9 @@ export interface BuildRoutesDeps extends CancelDeps {
 const quietMs = 15_000;
 
 const tag = 'Builds';
-const params = { buildId: z.string().describe('`buildId` of the answer to the container request') };
+const params = {
+  buildId: z.string().describe('`buildId` of the response to the container request'),
+};
 const plainText = 'text/plain; charset=utf-8';
 const eventStream = 'text/event-stream';
 
@@ -385,7 +387,7 @@ export async function cancelBuild(
 /** Throws the reason why the caller may not cancel another caller's build. */
 function refuseCancel(error: unknown): never {
   if (!(error instanceof Fault) || !['unauthorized', 'denied'].includes(error.kind)) throw error;
-  throw error.retold(
+  throw error.withMessage(
     `Only the caller who requested a build, or an administrator, can cancel it: ${error.message}`,
   );
 }

@@ -96,7 +96,7 @@ export interface ContainerStatusDeps extends Pick<ContainerDeps, 'pageUrlOf' | '
 }
 
 const tag = 'Containers';
-const token = z.string().describe('`containerToken` or `requestId` of the answer to the request');
+const token = z.string().describe('`containerToken` or `requestId` of the response to the request');
 const requestBody = {
   schema: containerRequestSchema,
   example: containerExample.request,
@@ -255,13 +255,13 @@ function withFieldHint(error: unknown, warnings: readonly string[]): unknown {
     text => text.includes(' is not a field of this API') && text.includes(': did you mean '),
   );
   const isRefusal = error instanceof Fault && error.kind === 'bad-request';
-  return isRefusal && hint !== undefined ? error.retold(`${error.message}. ${hint}`) : error;
+  return isRefusal && hint !== undefined ? error.withMessage(`${error.message}. ${hint}`) : error;
 }
 
 function dryRunHasNoStatus(): Fault {
   return new Fault(
     'not-found',
-    'This is the id of a dry run, which has no status: its answer reports everything',
+    'This is the id of a dry run, which has no status: its response reports everything',
     { phase: 'request' },
   );
 }

@@ -28,11 +28,11 @@ export interface LiveNameDeps extends EndRequestDeps {
 const tag = 'Containers';
 const maxImage = 4096;
 export const nameImage = z.string().max(maxImage, `is longer than ${maxImage} characters`);
-export const namePlace = z.string().regex(/^\d{1,15}-\d{1,15}$/, "is not the 'next' of an answer");
+export const namePlace = z.string().regex(/^\d{1,15}-\d{1,15}$/, "is not the 'next' of a response");
 const image = nameImage.describe(
   'Image as it was requested: its name with or without tag or digest, or a digest alone',
 );
-const last = namePlace.optional().describe('`next` of the answer before');
+const last = namePlace.optional().describe('`next` of the previous response');
 const nameSchema = z.object({
   id: z.string().describe('Ends the name; it gives no access to the image'),
   image: z.string().describe('Image as it was requested, or as it was built'),
@@ -55,7 +55,7 @@ const nameId = z.string().regex(/^[0-9a-f]{64}$/, 'is not the id of a name: it h
 const next = z
   .string()
   .optional()
-  .describe('`last` of the next call. An answer with few entries, or none, can have it, too');
+  .describe('`last` of the next call. A response with few entries, or none, can have it, too');
 
 const extendedSchema = z.object({
   extended: z.number().int().describe('Names that live longer now'),
@@ -84,7 +84,7 @@ export const liveNameRoutes = [
     path: '/v1alpha1/containers',
     tag,
     summary: 'End the served names of an image: those of the caller, for administrators all',
-    description: 'Call it again with `last` until the answer has no `next`.',
+    description: 'Call it again with `last` until the response has no `next`.',
     access: 'caller',
     // An empty text would end all names.
     query: z.object({ image: image.min(1, 'is empty'), last }),
@@ -121,7 +121,7 @@ export const liveNameRoutes = [
     tag,
     summary: 'Extend the served names of an image: those of the caller, for administrators all',
     description:
-      "Never beyond the server's `tokens.maxLife`. A name that ends with a run lives until then, or as long as the run. Call it again with `last` until the answer has no `next`.",
+      "Never beyond the server's `tokens.maxLife`. A name that ends with a run lives until then, or as long as the run. Call it again with `last` until the response has no `next`.",
     access: 'caller',
     query: z.object({ image: image.min(1, 'is empty'), seconds, last }),
     responses: ok(extendedSchema, 'The names live longer'),
@@ -325,7 +325,7 @@ export async function endRequest(
 /** Throws the reason why the caller may not end another caller's request. */
 function refuseEnd(error: unknown): never {
   if (!(error instanceof Fault) || !['unauthorized', 'denied'].includes(error.kind)) throw error;
-  throw error.retold(
+  throw error.withMessage(
     `Only the person who made a container request with a login, or an administrator, can end it: ${error.message}`,
   );
 }

@@ -11,7 +11,7 @@ export interface ScanRoutesDeps {
 }
 
 const tag = 'Scans';
-const params = { scanId: z.string().describe('`scanId` of the answer to the request') };
+const params = { scanId: z.string().describe('`scanId` of the response to the request') };
 const plainText = 'text/plain; charset=utf-8';
 const sarifType = 'application/sarif+json';
 const spdxType = 'application/spdx+json';

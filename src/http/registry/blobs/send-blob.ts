@@ -199,7 +199,7 @@ function multipartOf(
         return done ? null : value;
       },
       destroy(reason) {
-        stopped ??= reason ?? new Error('the answer has ended');
+        stopped ??= reason ?? new Error('the response has ended');
         source.destroy(reason);
       },
     },

@@ -139,7 +139,7 @@ export function createRegistryAuth(deps: RegistryAuthDeps): RegistryAuth {
       const rights = await authenticator.toList(bearer);
       if (rights) return rights;
       throw challenge(
-        'This token may not list repositories: request one with the scope of this answer',
+        'This token may not list repositories: request one with the scope of this response',
         {
           ...scope,
           error: 'insufficient_scope',

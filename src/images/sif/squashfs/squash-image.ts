@@ -28,7 +28,7 @@ export interface SquashImageOptions {
 }
 
 /** Interval between log lines, in ms. */
-const tellEvery = 10_000;
+const logEvery = 10_000;
 
 /**
  * Writes an image as a squashfs. Root owns all files, as in an image that an ordinary user builds with Apptainer. Removes
@@ -56,14 +56,14 @@ export async function squashImage(
   try {
     const content = new ContentWriter(inodes, threads, out, contentStart(compression), entries);
     let written = 0;
-    let toldAt = performance.now();
+    let loggedAt = performance.now();
     const sink: ContentSink = {
       async begin(inode) {
         const index = inodes.indexOf(inode);
         await content.begin(index, inode.size, repeatedSizes.has(inode.size));
         written += inode.size;
-        if (performance.now() - toldAt < tellEvery) return;
-        toldAt = performance.now();
+        if (performance.now() - loggedAt < logEvery) return;
+        loggedAt = performance.now();
         log(`squashed ${Math.floor((100 * written) / bytes)} %`);
       },
       add: part => content.add(part),

@@ -44,7 +44,7 @@ export const connections = z.strictObject({
   stallTime: timer
     .prefault('5m')
     .describe(
-      'Timeout for each 64 KiB of an answer that a client receives, or of an upload that it sends',
+      'Timeout for each 64 KiB of a response that a client receives, or of an upload that it sends',
     ),
 });
 

@@ -1,9 +1,13 @@
-import { mostToldPulls, type ToldPull, type ToldReply } from '../../../http/registry/index.ts';
-import { retryMs, type SendPulls } from './leader-questions.ts';
+import {
+  mostReportedPulls,
+  type PullReply,
+  type ReportedPull,
+} from '../../../http/registry/index.ts';
+import { retryMs, type SendPulls } from './leader-requests.ts';
 
 /** Pulls that were answered already: the leader counts them a little later. */
 export interface GatheredPulls {
-  add(pull: ToldPull): void;
+  add(pull: ReportedPull): void;
   /** False while pulls wait for a leader that cannot be reached, and no more of them can wait. */
   hasRoom(): boolean;
   /** Sends what waits. Resolves when the leader has it, or does not answer. */
@@ -18,14 +22,14 @@ const mostWaiting = 50_000;
 const mostFailures = 100;
 
 interface Waiting {
-  readonly pull: ToldPull;
+  readonly pull: ReportedPull;
   readonly failures: number;
 }
 
 /** @param onReply receives what the leader says to each pull that it has taken */
 export function createGatheredPulls(
   send: SendPulls,
-  onReply: (pull: ToldPull, reply: ToldReply) => void,
+  onReply: (pull: ReportedPull, reply: PullReply) => void,
   now: () => number,
 ): GatheredPulls {
   const waiting: Waiting[] = [];
@@ -41,7 +45,7 @@ export function createGatheredPulls(
     // Those that wait now, and later ones while the leader takes all.
     let left = waiting.length;
     while (left > 0) {
-      const batch = waiting.splice(0, mostToldPulls);
+      const batch = waiting.splice(0, mostReportedPulls);
       held = [...kept, ...batch];
       const replies = await send(batch.map(({ pull }) => pull));
       const refused: Waiting[] = [];
@@ -78,7 +82,7 @@ export function createGatheredPulls(
     add(pull) {
       waiting.push({ pull, failures: 0 });
       const isRefused = now() - keptAt < retryMs;
-      if (waiting.length >= mostToldPulls && !sending && !isRefused) void begin();
+      if (waiting.length >= mostReportedPulls && !sending && !isRefused) void begin();
       else later(isRefused ? retryMs : gatherMs);
     },
     hasRoom: () => waiting.length + held.length < mostWaiting,

@@ -11,7 +11,7 @@ import { isStatusPath, statusApi } from '../../../http/api/index.ts';
 import { handedOnHeaders, type RequestState } from '../../../http/index.ts';
 import {
   createRegistryAuth,
-  readToldReplies,
+  readPullReplies,
   registryRoutes,
   tokenPath,
 } from '../../../http/registry/index.ts';
@@ -55,7 +55,7 @@ import { accessRules, configuredPlaces, configuredScanner } from '../../config/r
 import type { HandOn } from '../hand-on.ts';
 import type { OrderedBlobs } from '../ordered-blobs.ts';
 import { LeaderOnly, leaderOnly } from './leader-only.ts';
-import { createPullTeller, type PullTeller } from './pull-teller.ts';
+import { createPullReporter, type PullReporter } from './pull-reporter.ts';
 import { createReadContent } from './read-content.ts';
 
 /** Answers pulls, and the state of requests and builds, from the rows and the content of the site, in place of the leader. */
@@ -100,11 +100,11 @@ export function createOwnReads(deps: OwnReadsDeps): OwnReads {
   let isClosed = false;
   let opened: Opened | undefined;
   const isCurrent = () => performance.now() - heardAt < heardMs && !isHindered && !isClosed;
-  const teller = createPullTeller({
+  const reporter = createPullReporter({
     rates: config.limits.pulls,
     async send(pulls) {
       const body = await handOn.tell(handedOnHeaders.pulls, JSON.stringify(pulls), tellMs);
-      return body && readToldReplies(body, pulls.length);
+      return body && readPullReplies(body, pulls.length);
     },
   });
   const reads = rememberSuccess(() =>
@@ -118,12 +118,12 @@ export function createOwnReads(deps: OwnReadsDeps): OwnReads {
     async answers(ctx) {
       const { req, res } = ctx;
       if (!isCurrent() || performance.now() < restUntil) return false;
-      if (!isCovered(req, ctx.path, isAudited) || !teller.hasRoom()) return false;
+      if (!isCovered(req, ctx.path, isAudited) || !reporter.hasRoom()) return false;
       try {
         opened = await reads.get();
         const { routes, states } = opened;
-        const answer = isStatusPath(ctx.path) ? states : routes;
-        await answer(ctx, leaderOnly('no replica answers it'));
+        const respond = isStatusPath(ctx.path) ? states : routes;
+        await respond(ctx, leaderOnly('no replica answers it'));
         return true;
       } catch (error) {
         if (res.headersSent || res.closed) throw error;
@@ -141,7 +141,7 @@ export function createOwnReads(deps: OwnReadsDeps): OwnReads {
     },
     noteReadable(isReadable) {
       heardAt = isReadable ? performance.now() : Number.NEGATIVE_INFINITY;
-      if (isCurrent()) teller.greet();
+      if (isCurrent()) reporter.greet();
     },
     hinder(isNow) {
       isHindered = isNow;
@@ -182,7 +182,7 @@ interface Opened extends Pick<Rows, 'readReplica'> {
 
 async function openReads(
   deps: OwnReadsDeps,
-  teller: PullTeller,
+  reporter: PullReporter,
   isCurrent: () => boolean,
 ): Promise<Opened> {
   const { config, publicUrl, log, blobs, handOn } = deps;
@@ -245,7 +245,7 @@ async function openReads(
       const { digest, mediaType } = await ended(buildId);
       return { digest, mediaType: mediaType ?? mediaTypes.ociManifest };
     },
-    lookAtRight: confirming(teller.mayPull, lent, {
+    lookAtRight: confirming(reporter.mayPull, lent, {
       identities,
       accessToBuilt: (image, grant) =>
         accessInOwnRight(image, ownHost, identities.serviceCredentialsOf(grant)),
@@ -319,7 +319,7 @@ async function openReads(
       blobs: servedBlobs,
       registry,
       scanReferrers: undefined,
-      meter: teller.meter,
+      meter: reporter.meter,
       notePull: noNote,
       noteBlob: blobs.note,
       trustedProxies,
@@ -341,7 +341,7 @@ async function openReads(
       notePull: noNote,
       host: hosted.tokens.service,
       awaitBuild: leaderOnly('it knows the builds'),
-      countPull: teller.countHosted,
+      countPull: reporter.countHosted,
       trustedProxies,
       keptBlob: kept,
     },
@@ -416,7 +416,7 @@ function needsLeader({ caller, scan }: ContainerRequest): boolean {
  * @param lent receives the access to such images
  */
 function confirming(
-  mayPull: PullTeller['mayPull'],
+  mayPull: PullReporter['mayPull'],
   lent: WeakSet<Access>,
   deps: Parameters<typeof createLookAtRight>[0],
 ): ReturnType<typeof createLookAtRight> {

@@ -370,7 +370,7 @@ interface ReadPoolOptions {
   readonly name: string;
   readonly connectMs: number;
   readonly statementMs: number;
-  readonly answerMs: number;
+  readonly responseMs: number;
   /** Connections at once. */
   readonly most: number;
   /** Statements that each connection begins with. */
@@ -379,12 +379,12 @@ interface ReadPoolOptions {
 
 /** Creates a pool for statements that only read, several of them in one round trip. */
 export function createReadPool(url: string, options: ReadPoolOptions): PostgresPool {
-  const { name, connectMs, statementMs, answerMs, most, settings } = options;
+  const { name, connectMs, statementMs, responseMs, most, settings } = options;
   const config = {
     ...connectionOf(url),
     connectionTimeoutMillis: connectMs,
     statement_timeout: statementMs,
-    query_timeout: answerMs,
+    query_timeout: responseMs,
     application_name: name,
     pipeline: true,
     types: { getTypeParser: parserOf },

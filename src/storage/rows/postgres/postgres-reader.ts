@@ -14,7 +14,7 @@ export interface PostgresReader extends RowDatabase {
 // A read by an index takes less than a millisecond, so few connections carry thousands of them in a second.
 const mostConnections = 4;
 // A read that takes longer is left to the server that leads.
-const times = { connectMs: 2000, statementMs: 1500, answerMs: 2000 };
+const times = { connectMs: 2000, statementMs: 1500, responseMs: 2000 };
 // PostgreSQL refuses changes on these connections.
 const settings = [
   'SET default_transaction_read_only = on',

@@ -57,7 +57,7 @@ const mostConnections = mostReads + 1;
 const connectMs = 2000;
 // The primary answers a read that takes longer.
 const statementMs = 5000;
-const answerMs = 6000;
+const responseMs = 6000;
 const lookMs = 2000;
 const longestPauseMs = 1000;
 const looksInAge = 10;
@@ -88,7 +88,7 @@ export function openReadReplica(use: ReadReplicaUse, primary: RowDatabase): Read
   const { pool, connect, breakAll } = createReadPool(url, {
     connectMs,
     statementMs,
-    answerMs,
+    responseMs,
     name: 'sluice lists',
     most: mostConnections,
     settings: ['SET default_transaction_read_only = on'],
@@ -97,7 +97,7 @@ export function openReadReplica(use: ReadReplicaUse, primary: RowDatabase): Read
   let reached: Reached[] = [];
   /** When the primary had what the replica has now; undefined while it is not used. */
   let asOf: number | undefined;
-  let told: string | undefined = 'not asked yet';
+  let reported: string | undefined = 'not asked yet';
   let isClosed = false;
   let reads = 0;
   const began = performance.now();
@@ -105,8 +105,8 @@ export function openReadReplica(use: ReadReplicaUse, primary: RowDatabase): Read
   const isFresh = (at: number) => performance.now() - at <= maxAgeMs;
 
   const note = (reason: string | undefined): void => {
-    if (reason === told || isClosed) return;
-    told = reason;
+    if (reason === reported || isClosed) return;
+    reported = reason;
     onChange(reason);
   };
   const notePrimary = async (): Promise<void> => {

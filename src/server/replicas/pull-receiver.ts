@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Logger } from '../../foundation/telemetry/index.ts';
 import { handedOnHeaders, readBody } from '../../http/index.ts';
-import { mostToldBytes, readToldPulls, type TakePulls } from '../../http/registry/index.ts';
+import { mostReportedBytes, readReportedPulls, type TakePulls } from '../../http/registry/index.ts';
 import type { Changes } from './changes.ts';
 
-interface AnswerPullsDeps {
+interface PullReceiverDeps {
   /** Returns what counts pulls; undefined when this replica does not lead, or gives up the lead. */
   readonly taker: () => TakePulls | undefined;
   readonly changes: Pick<Changes, 'during'>;
@@ -15,13 +15,13 @@ interface AnswerPullsDeps {
  * Returns what answers a message of another replica with the pulls that it answers. A message that has arrived is a change: a leader
  * that gives up the lead writes the pulls that it has acknowledged.
  */
-export function createAnswerPulls({
+export function createPullReceiver({
   taker,
   changes,
   log,
-}: AnswerPullsDeps): (request: IncomingMessage, response: ServerResponse) => Promise<void> {
-  const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
-    const bytes = await readBody(request, mostToldBytes);
+}: PullReceiverDeps): (request: IncomingMessage, response: ServerResponse) => Promise<void> {
+  const receive = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const bytes = await readBody(request, mostReportedBytes);
     // The lead may have been given up while the body arrived, and the counts have been written.
     const take = taker();
     if (!take || !bytes) {
@@ -33,12 +33,12 @@ export function createAnswerPulls({
   };
   const takeFrom = async (bytes: Buffer, take: TakePulls, response: ServerResponse) => {
     try {
-      const replies = JSON.stringify(await take(readToldPulls(bytes)));
+      const replies = JSON.stringify(await take(readReportedPulls(bytes)));
       response.writeHead(200, { 'content-type': 'application/json' }).end(replies);
     } catch (err) {
       log.warn({ err }, 'another replica sent pulls that this version does not understand');
       response.writeHead(400, { connection: 'close' }).end();
     }
   };
-  return answer;
+  return receive;
 }

@@ -3,16 +3,16 @@ import { createLimiter, type Limiter, rateFor } from '../../../http/index.ts';
 import type {
   CountHostedPull,
   PullMeter,
-  ToldPull,
-  ToldReply,
+  PullReply,
+  ReportedPull,
 } from '../../../http/registry/index.ts';
 import { createPullCounter } from '../../../pull/index.ts';
 import { createGatheredPulls, type GatheredPulls } from './gathered-pulls.ts';
 import { LeaderOnly } from './leader-only.ts';
-import { createLeaderQuestions, type SendPulls } from './leader-questions.ts';
+import { createLeaderRequests, type SendPulls } from './leader-requests.ts';
 
 /** Lets the leader count the pulls that this replica answers. Limits are those of the leader. */
-export interface PullTeller extends Pick<GatheredPulls, 'hasRoom' | 'flush' | 'close'> {
+export interface PullReporter extends Pick<GatheredPulls, 'hasRoom' | 'flush' | 'close'> {
   /** The meter of served names: a pull with a limit waits for the response of the leader. */
   readonly meter: PullMeter;
   readonly countHosted: CountHostedPull;
@@ -22,7 +22,7 @@ export interface PullTeller extends Pick<GatheredPulls, 'hasRoom' | 'flush' | 'c
   greet(): void;
 }
 
-interface PullTellerDeps {
+interface PullReporterDeps {
   /** Sends pulls to the leader. Returns undefined when none answers. */
   readonly send: SendPulls;
   readonly rates: Parameters<typeof rateFor>[0];
@@ -39,10 +39,10 @@ const rightPace = { atOnce: 4, apartMs: 0 };
 // For 20 clients at once, a third fewer messages: each costs the leader as much as several pulls in it.
 const countPace = { atOnce: 1, apartMs: 3 };
 
-export function createPullTeller(deps: PullTellerDeps): PullTeller {
+export function createPullReporter(deps: PullReporterDeps): PullReporter {
   const { rates, now = () => performance.now() } = deps;
   const counter = createPullCounter(now);
-  const remaining = boundedCache<string, NonNullable<ToldReply['headers']>>(mostRunning, {
+  const remaining = boundedCache<string, NonNullable<PullReply['headers']>>(mostRunning, {
     ttl: windowMs,
   });
   const alone: Limiter = createLimiter('pulls', now);
@@ -78,7 +78,9 @@ export function createPullTeller(deps: PullTellerDeps): PullTeller {
   const keyOf = (client: string, token: string) => `${client} ${token}`;
 
   /** Returns what the leader says to a pull with a limit; undefined while this replica counts it by itself. */
-  const decide = async (pull: ToldPull & { kind: 'served' }): Promise<ToldReply | undefined> => {
+  const decide = async (
+    pull: ReportedPull & { kind: 'served' },
+  ): Promise<PullReply | undefined> => {
     const reply = await askCount(pull);
     if (!reply || reply.isUnknown) {
       const isBrief = hasReached && now() - (aloneSince ?? now()) <= alonesMs;

@@ -6,15 +6,15 @@ import { type CallerRates, createLimiter } from '../../src/http/limits/limiter.t
 import { createPullMeter } from '../../src/http/registry/pull-meter.ts';
 import {
   createTakePulls,
-  readToldPulls,
-  readToldReplies,
-  type ToldPull,
-} from '../../src/http/registry/told-pulls.ts';
+  type ReportedPull,
+  readPullReplies,
+  readReportedPulls,
+} from '../../src/http/registry/reported-pulls.ts';
 import { createPullCounter } from '../../src/pull/pull-counter.ts';
 import type { ContainerRequest } from '../../src/request/container-request.ts';
 import { createGatheredPulls } from '../../src/server/replicas/reads/gathered-pulls.ts';
 import { LeaderOnly } from '../../src/server/replicas/reads/leader-only.ts';
-import { createPullTeller } from '../../src/server/replicas/reads/pull-teller.ts';
+import { createPullReporter } from '../../src/server/replicas/reads/pull-reporter.ts';
 
 const limit = 2;
 const rate = { count: limit, seconds: 3600 };
@@ -67,41 +67,41 @@ function startSite(rates: CallerRates = usualRates) {
         if (token === 'of a slow registry') return new Promise(() => {});
       },
     });
-  const messages: (readonly ToldPull[])[] = [];
+  const messages: (readonly ReportedPull[])[] = [];
   const site = {
     leader: createLeader() as ReturnType<typeof createLeader> | undefined,
     hasDatabase: true,
   };
   const createReplica = () =>
-    createPullTeller({
+    createPullReporter({
       rates,
       now,
       async send(pulls) {
         messages.push(pulls);
-        const told = readToldPulls(Buffer.from(JSON.stringify(pulls)));
+        const told = readReportedPulls(Buffer.from(JSON.stringify(pulls)));
         const replies = await site.leader?.(told);
-        return replies && readToldReplies(Buffer.from(JSON.stringify(replies)), pulls.length);
+        return replies && readPullReplies(Buffer.from(JSON.stringify(replies)), pulls.length);
       },
     });
-  const teller = createReplica();
+  const reporter = createReplica();
   return {
-    ...{ clock, counted, hosted, described, messages, site, teller },
+    ...{ clock, counted, hosted, described, messages, site, reporter },
     createLeader,
     createReplica,
   };
 }
 
-type Replica = Pick<ReturnType<typeof startSite>, 'teller'>;
+type Replica = Pick<ReturnType<typeof startSite>, 'reporter'>;
 
-const pull = async ({ teller }: Replica, client: string, token: string) => {
+const pull = async ({ reporter }: Replica, client: string, token: string) => {
   const asked = request(token, token === 'of a user' ? 'ada' : undefined);
-  if (!teller.meter.admit(client, asked)) await teller.meter.count(client, asked);
-  return teller.meter.headers(client, asked)['ratelimit-remaining'];
+  if (!reporter.meter.admit(client, asked)) await reporter.meter.count(client, asked);
+  return reporter.meter.headers(client, asked)['ratelimit-remaining'];
 };
 
 test('the leader limits the pulls of a replica, and counts each once', async () => {
   const site = startSite();
-  const { counted, messages, teller } = site;
+  const { counted, messages, reporter } = site;
   const remaining = await Promise.all(['a', 'b'].map(token => pull(site, 'client', token)));
   assert.deepEqual(remaining, ['1', '0']);
   // Further manifests of a pull ask nothing.
@@ -109,31 +109,31 @@ test('the leader limits the pulls of a replica, and counts each once', async () 
   assert.equal(await pull(site, 'client', 'a'), '1');
   assert.equal(messages.length, before);
   await assert.rejects(pull(site, 'client', 'c'), LeaderOnly);
-  await assert.rejects(async () => teller.meter.look?.('client', request('c')), LeaderOnly);
+  await assert.rejects(async () => reporter.meter.look?.('client', request('c')), LeaderOnly);
   await assert.rejects(pull(site, 'other', 'ended'), LeaderOnly);
   assert.equal(await pull(site, 'client', 'of a user'), undefined);
-  await teller.flush();
+  await reporter.flush();
   assert.deepEqual(counted, ['a', 'b', 'of a user']);
-  teller.close();
+  reporter.close();
 });
 
 test('a request that is only looked at is not counted', async () => {
   const site = startSite();
-  await site.teller.meter.look?.('client', request('a'));
+  await site.reporter.meter.look?.('client', request('a'));
   assert.deepEqual(site.counted, []);
   assert.equal(await pull(site, 'client', 'a'), '1');
-  site.teller.close();
+  site.reporter.close();
 });
 
 test('the leader says whether a right holds', async () => {
   const site = startSite();
-  const { teller } = site;
-  assert.equal(await teller.mayPull('a'), true);
-  assert.equal(await teller.mayPull('ended'), false);
-  assert.equal(await teller.mayPull('without a right'), false);
+  const { reporter } = site;
+  assert.equal(await reporter.mayPull('a'), true);
+  assert.equal(await reporter.mayPull('ended'), false);
+  assert.equal(await reporter.mayPull('without a right'), false);
   site.site.leader = undefined;
-  assert.equal(await teller.mayPull('a'), false);
-  teller.close();
+  assert.equal(await reporter.mayPull('a'), false);
+  reporter.close();
 });
 
 const brief = { timeout: 5000 };
@@ -141,44 +141,44 @@ const brief = { timeout: 5000 };
 test('a right that the leader cannot check at once holds up no pull', brief, async ({ mock }) => {
   mock.timers.enable({ apis: ['setTimeout'] });
   const site = startSite();
-  const { teller, messages } = site;
-  const slow = teller.mayPull('of a slow registry');
+  const { reporter, messages } = site;
+  const slow = reporter.mayPull('of a slow registry');
   assert.equal(await pull(site, 'client', 'a'), '1');
-  assert.equal(await teller.mayPull('b'), true);
+  assert.equal(await reporter.mayPull('b'), true);
   const answered = messages.length;
   mock.timers.tick(500);
   assert.equal(await slow, false);
   // The leader was reached: the next right is asked for at once, and the limit is that of the leader.
-  assert.equal(await teller.mayPull('c'), true);
+  assert.equal(await reporter.mayPull('c'), true);
   assert.equal(await pull(site, 'client', 'c'), '0');
   assert.equal(messages.length, answered + 2);
-  teller.close();
+  reporter.close();
 });
 
 test('while the leader has lost its database, a replica limits by itself, and the leader counts later', async () => {
   const site = startSite();
-  const { clock, counted, described, messages, teller } = site;
+  const { clock, counted, described, messages, reporter } = site;
   await pull(site, 'client', 'a');
   site.site.hasDatabase = false;
   await pull(site, 'client', 'b');
-  await teller.meter.look?.('client', request('c'));
+  await reporter.meter.look?.('client', request('c'));
   await pull(site, 'other', 'of a user');
-  teller.countHosted(hostedPull);
+  reporter.countHosted(hostedPull);
   messages.length = 0;
-  await teller.flush();
+  await reporter.flush();
   assert.deepEqual([counted, site.hosted, messages.length], [['a'], ['x'], 1]);
   await pull(site, 'client', 'c');
   await assert.rejects(pull(site, 'client', 'd'), { kind: 'too-many-requests' });
-  assert.equal(await teller.mayPull('a'), false);
+  assert.equal(await reporter.mayPull('a'), false);
   site.site.hasDatabase = true;
   clock.now += 1000;
-  await teller.flush();
+  await reporter.flush();
   assert.deepEqual(counted, ['a', 'b', 'of a user', 'c']);
   assert.deepEqual(site.hosted, ['x']);
   // What is in the memory of the leader is not read again.
   assert.deepEqual(described, []);
   await assert.rejects(pull(site, 'client', 'd'), LeaderOnly);
-  teller.close();
+  reporter.close();
 });
 
 test('a pull that has ended before the leader counts it is counted', async () => {
@@ -189,49 +189,49 @@ test('a pull that has ended before the leader counts it is counted', async () =>
   await site.createLeader()([{ kind: 'served', client: 'c', token: 'ended', what: 'done' }]);
   assert.equal(told, undefined);
   assert.deepEqual([site.described, site.counted], [['ended'], ['ended']]);
-  site.teller.close();
+  site.reporter.close();
 });
 
 test('one pull through two replicas ends half a minute after it began', async () => {
   for (const token of ['a', 'of a user']) {
     const site = startSite();
     const { clock, counted } = site;
-    const other = { teller: site.createReplica() };
+    const other = { reporter: site.createReplica() };
     const at = async (ms: number, replica: Replica) => {
       clock.now = 1 + ms;
       await pull(replica, 'client', token);
-      await replica.teller.flush();
+      await replica.reporter.flush();
     };
     await at(0, site);
     await at(29_000, other);
     assert.equal(counted.length, 1, token);
     await at(31_000, other);
     assert.equal(counted.length, 2, token);
-    site.teller.close();
-    other.teller.close();
+    site.reporter.close();
+    other.reporter.close();
   }
 });
 
 test('the minute without a leader begins when it is missed, also at a replica that had nothing to ask', async () => {
   const site = startSite();
-  const { clock, teller, messages } = site;
+  const { clock, reporter, messages } = site;
   site.site.leader = undefined;
-  teller.greet();
+  reporter.greet();
   await assert.rejects(pull(site, 'client', 'a'), LeaderOnly);
   site.site.leader = site.createLeader();
   clock.now += 1000;
-  teller.greet();
+  reporter.greet();
   await new Promise(setImmediate);
   assert.deepEqual(messages.at(-1), []);
   const greeted = messages.length;
   clock.now += 600_000;
-  teller.greet();
+  reporter.greet();
   assert.equal(messages.length, greeted);
   site.site.leader = undefined;
   await pull(site, 'client', 'a');
   clock.now += 61_000;
   await assert.rejects(pull(site, 'client', 'a'), LeaderOnly);
-  teller.close();
+  reporter.close();
 });
 
 /** Returns the pulls that four replicas admit, those that one server admits at the same moments, and how many are refused. */
@@ -239,7 +239,7 @@ async function countAtFour(limit: number, rounds: number) {
   const rates = { ...usualRates, anonymous: { count: limit, seconds: 3600 } };
   const site = startSite(rates);
   const { clock, counted } = site;
-  const replicas = Array.from({ length: 4 }, () => ({ teller: site.createReplica() }));
+  const replicas = Array.from({ length: 4 }, () => ({ reporter: site.createReplica() }));
   const now = () => clock.now;
   let single = 0;
   const meter = createPullMeter({
@@ -281,7 +281,7 @@ async function countAtFour(limit: number, rounds: number) {
       }
     }
   }
-  for (const { teller } of replicas) teller.close();
+  for (const { reporter } of replicas) reporter.close();
   return { counted: counted.length, single, refused };
 }
 
@@ -301,7 +301,7 @@ test('pulls that arrive while a message is on its way share the next one', async
     site.messages.map(({ length }) => length),
     [1, 19],
   );
-  site.teller.close();
+  site.reporter.close();
 });
 
 test('pulls that follow one another gather for a moment, and one alone does not wait', async () => {
@@ -324,20 +324,20 @@ test('pulls that follow one another gather for a moment, and one alone does not 
 
 test('a leader that takes no pulls is not asked again for each of them', async () => {
   const site = startSite();
-  const { clock, counted, messages, teller } = site;
+  const { clock, counted, messages, reporter } = site;
   site.site.leader = undefined;
   for (let n = 0; n < 2000; n += 1) await pull(site, `client ${n}`, 'of a user');
   assert.ok(messages.length < 5, `${messages.length} messages`);
   site.site.leader = site.createLeader();
   clock.now += 1000;
-  await teller.flush();
+  await reporter.flush();
   assert.equal(counted.length, 2000);
-  teller.close();
+  reporter.close();
 });
 
 test('without a leader, a replica limits by itself for a minute, and the next leader counts', async () => {
   const site = startSite();
-  const { clock, counted, hosted, teller } = site;
+  const { clock, counted, hosted, reporter } = site;
   // One that has not reached a leader does not: it may not take pulls.
   site.site.leader = undefined;
   await assert.rejects(pull(site, 'client', 'early'), LeaderOnly);
@@ -348,59 +348,59 @@ test('without a leader, a replica limits by itself for a minute, and the next le
   clock.now += 59_000;
   for (const token of ['b', 'c']) await pull(site, 'client', token);
   await assert.rejects(pull(site, 'client', 'd'), { kind: 'too-many-requests' });
-  teller.countHosted(hostedPull);
+  reporter.countHosted(hostedPull);
   clock.now += 59_000;
   await pull(site, 'new client', 'b');
   clock.now += 2000;
   await assert.rejects(pull(site, 'new client', 'e'), LeaderOnly);
-  await teller.flush();
+  await reporter.flush();
   assert.deepEqual(counted, ['a']);
   site.site.leader = site.createLeader();
-  await teller.flush();
+  await reporter.flush();
   assert.deepEqual(counted, ['a', 'b', 'c', 'b']);
   assert.deepEqual(hosted, ['x']);
   clock.now += 1000;
   await assert.rejects(pull(site, 'client', 'd'), LeaderOnly);
-  teller.close();
+  reporter.close();
 });
 
 test('pulls that wait for a leader are bounded', async () => {
   const site = startSite();
   site.site.leader = undefined;
   const sent = { client: '', isHead: true, repository: 'x', reference: 'y', digest: 'z' as never };
-  for (let n = 0; site.teller.hasRoom(); n += 1) {
+  for (let n = 0; site.reporter.hasRoom(); n += 1) {
     assert.ok(n < 100_000);
-    site.teller.countHosted(sent);
+    site.reporter.countHosted(sent);
   }
   site.site.leader = site.createLeader();
-  await site.teller.flush();
-  await site.teller.flush();
-  assert.ok(site.teller.hasRoom());
-  site.teller.close();
+  await site.reporter.flush();
+  await site.reporter.flush();
+  assert.ok(site.reporter.hasRoom());
+  site.reporter.close();
 });
 
 test('a message of something else is refused', () => {
   for (const told of [{}, [{ kind: 'served' }], [{ kind: 'other', client: '' }]]) {
-    assert.throws(() => readToldPulls(Buffer.from(JSON.stringify(told))));
+    assert.throws(() => readReportedPulls(Buffer.from(JSON.stringify(told))));
   }
   const told = (count: number, repository: string) =>
     Array.from({ length: count }, () => ({
       ...{ kind: 'hosted', client: '', isHead: true, repository, reference: '', digest: '' },
     }));
   const read = (count: number, repository = '') =>
-    readToldPulls(Buffer.from(JSON.stringify(told(count, repository))));
+    readReportedPulls(Buffer.from(JSON.stringify(told(count, repository))));
   assert.equal(read(500).length, 500);
   assert.throws(() => read(501));
   assert.equal(read(1, 'x'.repeat(1024)).length, 1);
   assert.throws(() => read(1, 'x'.repeat(1025)));
-  assert.throws(() => readToldReplies(Buffer.from('[{"isAdmitted":true}]'), 2));
+  assert.throws(() => readPullReplies(Buffer.from('[{"isAdmitted":true}]'), 2));
 });
 
-const done = (token: string): ToldPull => ({ kind: 'served', client: '', token, what: 'done' });
+const done = (token: string): ReportedPull => ({ kind: 'served', client: '', token, what: 'done' });
 
 test('a leader that takes none of a message gets no further ones at once', async () => {
   const sent: number[] = [];
-  const send = async (pulls: readonly ToldPull[]) => {
+  const send = async (pulls: readonly ReportedPull[]) => {
     sent.push(pulls.length);
     return pulls.map(() => ({ isAdmitted: false, isUnknown: true }));
   };
@@ -417,7 +417,7 @@ test('a leader that takes none of a message gets no further ones at once', async
 
 test('a pull that the leader can never look up is sent a number of times, and others once', async () => {
   const counts = new Map<string, number>();
-  const send = async (pulls: readonly ToldPull[]) =>
+  const send = async (pulls: readonly ReportedPull[]) =>
     pulls.map(pull => {
       const token = pull.kind === 'served' ? pull.token : '';
       counts.set(token, (counts.get(token) ?? 0) + 1);

@@ -7,15 +7,15 @@ import type { CountHostedPull } from './hosted/hosted-pulls.ts';
 import type { OwnPullMeter } from './pull-meter.ts';
 
 /** Pulls at once in one message to the leader. */
-export const mostToldPulls = 500;
+export const mostReportedPulls = 500;
 /** Bytes of such a message. */
-export const mostToldBytes = 1024 * 1024;
+export const mostReportedBytes = 1024 * 1024;
 /** How long the leader looks for what it does not have in memory. The replica waits for longer than this. */
-const answerMs = 500;
+const responseMs = 500;
 
 // A name has at most 255 characters in most registries, and a digest of SHA-512 has 135.
 const text = z.string().max(1024);
-const toldPull = z.discriminatedUnion('kind', [
+const reportedPull = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('served'),
     client: text,
@@ -37,13 +37,13 @@ const toldPull = z.discriminatedUnion('kind', [
     digest: text,
   }),
 ]);
-const toldPulls = z.array(toldPull).max(mostToldPulls);
+const reportedPulls = z.array(reportedPull).max(mostReportedPulls);
 
 /** A manifest request that a replica answers itself, and the leader counts. */
-export type ToldPull = z.infer<typeof toldPull>;
+export type ReportedPull = z.infer<typeof reportedPull>;
 
 /** What the leader says to it. */
-export interface ToldReply {
+export interface PullReply {
   /** False when the replica must hand the request on, such as when a limit is reached. */
   readonly isAdmitted: boolean;
   /** True when the leader cannot know it now, such as without its database. It has not counted the pull. */
@@ -57,7 +57,7 @@ export interface ToldReply {
   readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
-const toldReplies: z.ZodType<readonly ToldReply[]> = z.array(
+const pullReplies: z.ZodType<readonly PullReply[]> = z.array(
   z.object({
     isAdmitted: z.boolean(),
     isUnknown: z.boolean().optional(),
@@ -67,19 +67,19 @@ const toldReplies: z.ZodType<readonly ToldReply[]> = z.array(
 );
 
 /** Returns the responses to so many pulls. Throws for anything else. */
-export function readToldReplies(bytes: Buffer, count: number): readonly ToldReply[] {
-  const replies = toldReplies.parse(JSON.parse(bytes.toString()));
+export function readPullReplies(bytes: Buffer, count: number): readonly PullReply[] {
+  const replies = pullReplies.parse(JSON.parse(bytes.toString()));
   if (replies.length !== count) throw new Error(`${replies.length} responses to ${count} pulls`);
   return replies;
 }
 
 /** Throws for anything but the pulls of a replica. */
-export function readToldPulls(bytes: Buffer): readonly ToldPull[] {
-  return toldPulls.parse(JSON.parse(bytes.toString()));
+export function readReportedPulls(bytes: Buffer): readonly ReportedPull[] {
+  return reportedPulls.parse(JSON.parse(bytes.toString()));
 }
 
 /** Counts pulls of another replica, with the limits of this server. Never rejects. */
-export type TakePulls = (pulls: readonly ToldPull[]) => Promise<ToldReply[]>;
+export type TakePulls = (pulls: readonly ReportedPull[]) => Promise<PullReply[]>;
 
 interface TakePullsDeps {
   readonly tokens: Pick<TokenRegistry, 'get' | 'describe'>;
@@ -89,21 +89,21 @@ interface TakePullsDeps {
   readonly requireRight: (request: ContainerRequest) => Promise<unknown>;
 }
 
-const admitted: ToldReply = { isAdmitted: true };
-const refused: ToldReply = { isAdmitted: false };
-const unknown: ToldReply = { isAdmitted: false, isUnknown: true };
+const admitted: PullReply = { isAdmitted: true };
+const refused: PullReply = { isAdmitted: false };
+const unknown: PullReply = { isAdmitted: false, isUnknown: true };
 
 export function createTakePulls(deps: TakePullsDeps): TakePulls {
   const { tokens, meter, countHosted, requireRight } = deps;
 
   /** A request that has ended counts as well. Most are in memory, and stay there for pulls without the database. */
-  const toldRequest = (token: string): Promise<ContainerRequest> =>
+  const reportedRequest = (token: string): Promise<ContainerRequest> =>
     tokens.get(token).catch(error => {
       if (error instanceof Fault && error.kind === 'not-found') return tokens.describe(token);
       throw error;
     });
 
-  const take = async (pull: ToldPull, late: Promise<never>): Promise<ToldReply> => {
+  const take = async (pull: ReportedPull, late: Promise<never>): Promise<PullReply> => {
     if (pull.kind === 'hosted') {
       const { client, isHead, repository, reference, digest } = pull;
       countHosted({ client, isHead, repository, reference, digest: digest as Digest });
@@ -115,7 +115,7 @@ export function createTakePulls(deps: TakePullsDeps): TakePulls {
     }
     const { client, token, what } = pull;
     // Nothing waits after this: a pull that the replica counts by itself is not counted here later.
-    const found = what === 'done' ? toldRequest(token) : tokens.get(token);
+    const found = what === 'done' ? reportedRequest(token) : tokens.get(token);
     const request = await Promise.race([found, late]);
     if (what === 'done') {
       const leftMs = meter.leftMs(client, request);
@@ -131,7 +131,7 @@ export function createTakePulls(deps: TakePullsDeps): TakePulls {
   return async pulls => {
     const { promise: late, reject } = Promise.withResolvers<never>();
     late.catch(() => {});
-    const timer = setTimeout(() => reject(tooLate()), answerMs);
+    const timer = setTimeout(() => reject(tooLate()), responseMs);
     try {
       return await Promise.all(pulls.map(pull => take(pull, late).catch(replyTo)));
     } finally {
@@ -141,7 +141,7 @@ export function createTakePulls(deps: TakePullsDeps): TakePulls {
 }
 
 /** A failure of this server or of what it needs refuses nothing. */
-function replyTo(error: unknown): ToldReply {
+function replyTo(error: unknown): PullReply {
   return error instanceof Fault && error.status < 500 ? refused : unknown;
 }
 

@@ -2,7 +2,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { mostToldPulls, type ToldPull, type ToldReply } from '../../../http/registry/index.ts';
 
 /** Sends pulls to the leader. Returns undefined when none answers. Never rejects. */
-export type SendPulls = (pulls: readonly ToldPull[]) => Promise<readonly ToldReply[] | undefined>;
+export type SendPulls = (
+  pulls: readonly ReportedPull[],
+) => Promise<readonly PullReply[] | undefined>;
 
 /** How long nothing is asked after a message that the leader did not answer, ms. Each one may wait for seconds. */
 export const retryMs = 500;
@@ -20,21 +22,21 @@ interface Question {
 }
 
 /**
- * Returns a function that asks the leader about a pull, for a client that waits. Questions that arrive while messages are on their way
+ * Returns a function that asks the leader about a pull, for a client that waits. Requests that arrive while messages are on their way
  * share the next one. Returns undefined when the leader does not answer.
  */
-export function createLeaderQuestions(
+export function createLeaderRequests(
   send: SendPulls,
   { atOnce, apartMs }: Pace,
   now: () => number,
-): (pull: ToldPull) => Promise<ToldReply | undefined> {
-  const waiting: Question[] = [];
+): (pull: ReportedPull) => Promise<PullReply | undefined> {
+  const waiting: WaitingPull[] = [];
   let sending = 0;
   let sentAt = Number.NEGATIVE_INFINITY;
   let failedAt = Number.NEGATIVE_INFINITY;
 
   const sendNext = async (): Promise<void> => {
-    const batch = waiting.splice(0, mostToldPulls);
+    const batch = waiting.splice(0, mostReportedPulls);
     const replies = await send(batch.map(({ pull }) => pull));
     if (!replies) {
       failedAt = now();

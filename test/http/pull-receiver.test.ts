@@ -5,9 +5,9 @@ import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { pino } from 'pino';
-import type { TakePulls } from '../../src/http/registry/told-pulls.ts';
-import { createAnswerPulls } from '../../src/server/replicas/answer-pulls.ts';
+import type { TakePulls } from '../../src/http/registry/reported-pulls.ts';
 import { createChanges } from '../../src/server/replicas/changes.ts';
+import { createPullReceiver } from '../../src/server/replicas/pull-receiver.ts';
 
 const pulls = JSON.stringify([{ kind: 'right', token: 'a' }]);
 const replies = [{ isAdmitted: true }];
@@ -16,7 +16,7 @@ async function startLeader(take: TakePulls) {
   const changes = createChanges();
   const state = { take: take as TakePulls | undefined };
   const log = pino({ level: 'silent' });
-  const answer = createAnswerPulls({ taker: () => state.take, changes, log });
+  const answer = createPullReceiver({ taker: () => state.take, changes, log });
   const arrived = Promise.withResolvers<void>();
   const server = createServer((request, response) => {
     void answer(request, response);
