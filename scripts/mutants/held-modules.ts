@@ -59,6 +59,34 @@ export const heldModules: readonly HeldModule[] = [
   { file: 'src/builds/domain.ts', tests: ['test/builds/trust-domain.test.ts'] },
   { file: 'src/builds/keep-times.ts', tests: ['test/builds/keep-times.test.ts'] },
   {
+    file: 'src/builds/target-repository.ts',
+    tests: ['test/builds/target-repository.test.ts', 'test/builds/kept-images.test.ts'],
+    equal: [
+      ["image.tag ?? 'latest': 'latest' -> ''", 'a target has a tag'],
+      ["tag = 'latest': 'latest' -> ''", 'a target has a tag'],
+      ['pushableMs', 'how long a push counts is tuned'],
+      ['boundedCache<string, true>(1000, { ttl: pushableMs }): 1000 -> 999', 'the size of a cache'],
+      [
+        'boundedCache<string, true>(1000, { ttl: pushableMs }): 1000 -> 1001',
+        'the size of a cache',
+      ],
+    ],
+  },
+  {
+    file: 'src/builds/solve/bases/base-check.ts',
+    tests: ['test/builds/recipe-images.test.ts', 'test/builds/base-check.test.ts'],
+    equal: [
+      ["image.digest ?? image.tag ?? 'latest': 'latest' -> ''", 'a name has a tag or a digest'],
+      ['options.target === undefined -> false', 'an undefined target is none'],
+      ['shownMs', 'how long an image counts as shown is tuned'],
+      [
+        'performance.now() - shown.at < shownMs -> performance.now() - shown.at <= shownMs',
+        'the same moment',
+      ],
+      ['error.status >= 500: 500 -> 499', 'no fault has the status 499'],
+    ],
+  },
+  {
     file: 'src/request/tokens/token-registry.ts',
     tests: ['test/request/token-registry.test.ts', 'test/request/run-watch.test.ts'],
     equal: [
@@ -127,6 +155,8 @@ export const heldModules: readonly HeldModule[] = [
   { file: 'src/pull/blobs/relayed-blobs.ts', tests: ['test/pull/relayed-blobs.test.ts'] },
   { file: 'src/http/registry/blobs/range.ts', tests: ['test/http/range.test.ts'] },
   { file: 'src/http/registry/login/token-scope.ts', tests: ['test/http/token-scope.test.ts'] },
+  { file: 'src/http/registry/login/registry-auth.ts', tests: ['test/http/registry-auth.test.ts'] },
+  { file: 'src/http/registry/hosted/hosted-routes.ts', tests: ['test/http/hosted-routes.test.ts'] },
   { file: 'src/http/gates/access-gate.ts', tests: ['test/http/access-gate.test.ts'] },
   {
     file: 'src/http/gates/own-host.ts',
@@ -139,6 +169,47 @@ export const heldModules: readonly HeldModule[] = [
       ['isIP(name) === 0: 0 -> 1', 'saves a look-up'],
       ['version === 0 -> false', 'a name is in no list of addresses'],
       ['version === 0: 0 -> 1', 'a name is in no list of addresses'],
+    ],
+  },
+  {
+    file: 'src/http/gates/foreign-page.ts',
+    tests: ['test/http/request-gates.test.ts'],
+  },
+  {
+    file: 'src/http/gates/cross-origin.ts',
+    tests: ['test/http/request-gates.test.ts'],
+    equal: [['shownHeaders', 'headers of responses that the page may have anyway']],
+  },
+  {
+    file: 'src/http/gates/builder-paths.ts',
+    tests: ['test/http/request-gates.test.ts'],
+  },
+  {
+    file: 'src/http/callers/client-address.ts',
+    tests: ['test/http/caller.test.ts'],
+    equal: [
+      [
+        "request.headers['x-forwarded-for'] ?? '' -> request.headers['x-forwarded-for']",
+        'no address either',
+      ],
+      ["given.replace(mapped, '') -> given", 'a faster way for IPv4'],
+      ["bare = '' -> bare", 'a text always has a first part'],
+    ],
+  },
+  {
+    file: 'src/http/limits/limiter.ts',
+    tests: ['test/http/caller-limits.test.ts', 'test/http/limiter.test.ts'],
+    equal: [
+      ['maxKeys', 'the size of a cache'],
+      ['groups.length < exactEvents -> groups.length <= exactEvents', 'one more group'],
+      ['at < groups.length -> at <= groups.length', 'without events, none are kept'],
+      ['last?.count ?? 0: 0 -> 1', 'the group exists'],
+      ['oldest.count === 0 -> false', 'saves memory'],
+      ['running.get(key) ?? 1: 1 -> 2', 'the login is counted'],
+      ['running.get(key) ?? 1: 1 -> 0', 'the login is counted'],
+      ['left > 0 -> true', 'saves memory'],
+      ['left > 0 -> left >= 0', 'saves memory'],
+      ['exactEvents', 'how many events have groups of their own is tuned'],
     ],
   },
   {
@@ -172,6 +243,15 @@ export const heldModules: readonly HeldModule[] = [
   },
   { file: 'src/hosted/uploads/context-repository.ts', tests: ['test/platform/keys.test.ts'] },
   { file: 'src/hosted/accounts/accounts.ts', tests: ['test/platform/keys.test.ts'] },
+  {
+    file: 'src/upstream/auth/bearer.ts',
+    tests: ['test/upstream/bearer.test.ts', 'test/upstream/challenge.test.ts'],
+    equal: [
+      ['responseShape', 'how large a response may be is tuned'],
+      ['responseLimit', 'how large a response may be is tuned'],
+      ['maxTokenLength', 'how long a token may be is tuned'],
+    ],
+  },
   {
     file: 'src/upstream/auth/credentials.ts',
     tests: ['test/platform/keys.test.ts'],
@@ -285,6 +365,7 @@ export const heldModules: readonly HeldModule[] = [
     tests: ['test/http/reported-pulls.test.ts'],
     equal: [['mostReportedBytes', 'how much a leader reads at once']],
   },
+  { file: 'src/pypi/indexes/index-access.ts', tests: ['test/pypi/indexes/index-access.test.ts'] },
   {
     file: 'src/pypi/built/check-built.ts',
     tests: ['test/pypi/check-built.test.ts'],

@@ -65,6 +65,10 @@ suite('base images', () => {
     await assert.rejects(check({ headManifest: refuse('manifest-unknown') }), {
       ...{ message, kind: 'bad-request', phase: 'build' },
     });
+    await assert.rejects(check({ headManifest: refuse('internal') }), {
+      message,
+      kind: 'internal',
+    });
     await assert.rejects(check({ headManifest: refuse('upstream', 7) }), {
       ...{ message, kind: 'upstream', phase: 'upstream', retryAfterSeconds: 7 },
     });

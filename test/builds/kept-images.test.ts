@@ -6,7 +6,7 @@ import {
 } from '../../src/builds/target-repository.ts';
 import type { ExpiredBuild } from '../../src/storage/rows/images/build-rows.ts';
 
-test('the images of a forgotten build of a stranger are removed, except frozen ones and those of users', () => {
+test('the images of a forgotten build without a login are removed, except frozen ones and those of users', () => {
   const host = '127.0.0.1:9090';
   const places = {
     repository: `${host}/builds`,

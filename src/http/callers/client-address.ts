@@ -10,11 +10,11 @@ export function networkOf(given: string): string {
   const address = spelled(given);
   if (isIP(address) !== 6) return address;
   const groups = (text: string) => text.split(':').filter(group => group !== '');
-  const [head = '', tail = ''] = address.replace(/%.*$/s, '').split('::');
+  const [head = '', tail = ''] = address.split('::');
   const [first, last] = [groups(head), groups(tail)];
-  // An IPv4 address at the end counts as two groups.
-  const known = first.length + last.length + (address.includes('.') ? 1 : 0);
-  const all = [...first, ...Array.from({ length: 8 - known }, () => '0'), ...last];
+  // An IPv4 address at the end is one group here instead of two: it has only zeros before it.
+  const zeros = Array.from({ length: 8 - first.length - last.length }, () => '0');
+  const all = [...first, ...zeros, ...last];
   const numbers = all.slice(0, 4).map(group => Number.parseInt(group, 16).toString(16));
   return `${numbers.join(':')}::/64`;
 }
