@@ -249,6 +249,13 @@ export const heldModules: readonly HeldModule[] = [
     equal: [
       ['responseShape', 'how large a response may be is tuned'],
       ['responseLimit', 'how large a response may be is tuned'],
+      ['defaultLifeSeconds', 'how long a token is used is tuned'],
+      [
+        'token.length > maxTokenLength -> token.length >= maxTokenLength',
+        'how long a token may be is tuned',
+      ],
+      ['lifeSeconds * 900: 900 -> 899', 'how early a token is renewed is tuned'],
+      ['lifeSeconds * 900: 900 -> 901', 'how early a token is renewed is tuned'],
       ['maxTokenLength', 'how long a token may be is tuned'],
     ],
   },

@@ -4,6 +4,7 @@ import { Fault } from '../../src/foundation/fault.ts';
 import { fetchBearer } from '../../src/upstream/auth/bearer.ts';
 import type { Credentials } from '../../src/upstream/auth/credentials.ts';
 import { defaultRegistrySettings } from '../../src/upstream/registry-settings.ts';
+import { checkAddress } from '../../src/upstream/transport/address-guard.ts';
 import type { HttpRequest, Transport } from '../../src/upstream/transport/transport.ts';
 
 const credentials: Credentials = { kind: 'password', username: 'robot', password: 'secret' };
@@ -16,6 +17,14 @@ interface Asked {
   readonly credentials?: Credentials;
   readonly scopes?: readonly string[];
   readonly body?: object;
+  readonly status?: number;
+  readonly headers?: ReadonlyMap<string, string>;
+  /** The error of the transport. */
+  readonly failure?: Error;
+  readonly repository?: string;
+  readonly hasService?: boolean;
+  readonly isAnonymous?: boolean;
+  readonly signal?: AbortSignal;
 }
 
 /** Requests a token from a transport that answers everything. Returns the sent requests. */
@@ -27,9 +36,10 @@ async function ask(asked: Asked) {
   const transport: Transport = {
     async send(request) {
       requests.push(request);
+      if (asked.failure) throw asked.failure;
       return {
-        status: 200,
-        headers: new Map(),
+        status: asked.status ?? 200,
+        headers: asked.headers ?? new Map(),
         contentLength: response.length,
         body: {
           async read() {
@@ -47,12 +57,16 @@ async function ask(asked: Asked) {
   const token = await fetchBearer(transport, {
     registry,
     endpoint: new URL(`${plainHttp ? 'http' : 'https'}://${registry}`),
-    repository: 'team/app',
+    repository: asked.repository ?? 'team/app',
+    signal: asked.signal,
     scopes: asked.scopes ?? ['repository:team/app:pull'],
     settings: { ...defaultRegistrySettings, plainHttp, tokenHosts },
-    credentials: asked.credentials ?? credentials,
+    credentials: asked.isAnonymous ? undefined : (asked.credentials ?? credentials),
     retry: { attempts: 1, firstDelayMs: 1, longestDelayMs: 1 },
-    challenge: { scheme: 'bearer', parameters: { realm, service: 'it & that' } },
+    challenge: {
+      scheme: 'bearer',
+      parameters: asked.hasService === false ? { realm } : { realm, service: 'it & that' },
+    },
   });
   return { token, request: requests[0] };
 }
@@ -66,6 +80,8 @@ test("token services on the registry's host are asked", async () => {
     { realm: 'http://registry.example.com/token', plainHttp: true },
     { realm: 'https://elsewhere.org/t', tokenHosts: ['elsewhere.org'] },
     { realm: 'https://10.0.0.1:81/t', registry: '10.0.0.1:80' },
+    { realm: 'https://auth.one.github.io/t', registry: 'one.github.io' },
+    { realm: 'https://other:login@registry.example.com/token' },
   ]) {
     const { token, request } = await ask(asked);
     assert.equal(token.token, 't');
@@ -74,6 +90,7 @@ test("token services on the registry's host are asked", async () => {
     assert.equal(request?.url.searchParams.get('scope'), 'repository:team/app:pull');
     assert.equal(request?.url.searchParams.get('service'), 'it & that');
     assert.equal(request?.headers.authorization, `Basic ${btoa('robot:secret')}`);
+    assert.deepEqual([request?.url.username, request?.url.password], ['', '']);
   }
 });
 
@@ -113,7 +130,91 @@ test('an identity token is exchanged by POST', async () => {
   assert.equal(form.get('grant_type'), 'refresh_token');
   assert.equal(form.get('refresh_token'), 'refresh me');
   assert.equal(form.get('scope'), 'repository:team/app:pull');
+  assert.deepEqual([form.get('service'), form.get('client_id')], ['it & that', 'sluice']);
+  assert.equal(request?.headers['content-type'], 'application/x-www-form-urlencoded');
+  assert.equal(request?.from?.host, 'registry.example.com', 'judged as named by it');
+  const { signal } = new AbortController();
+  const other = await ask({
+    realm: 'https://registry.example.com/token',
+    credentials: { kind: 'identity-token', token: 'refresh me' },
+    scopes: ['repository:a:pull', 'repository:b:pull,push'],
+    ...{ hasService: false, signal },
+  });
+  const second = new URLSearchParams(String(other.request?.body));
+  assert.equal(second.get('scope'), 'repository:a:pull repository:b:pull,push');
+  assert.equal(second.has('service'), false);
+  assert.equal(other.request?.signal, signal);
 });
+
+const realm = 'https://registry.example.com/token';
+
+test('without credentials, an anonymous token is requested', async () => {
+  const { signal } = new AbortController();
+  const scopes = ['repository:a:pull', 'repository:b:pull'];
+  const asked = { realm, scopes, isAnonymous: true, hasService: false, signal };
+  const { request } = await ask(asked);
+  assert.deepEqual(request?.url.searchParams.getAll('scope'), scopes);
+  assert.equal(request?.url.searchParams.has('service'), false);
+  assert.deepEqual([request?.headers, request?.signal], [{}, signal]);
+});
+
+test('a refusal names the service, whose credentials they were, and what they lack', async () => {
+  const where = 'The token service registry.example.com of registry.example.com';
+  const push = ['repository:team/app:pull', 'repository:team/app:pull,push'];
+  for (const [status, kind, more, message] of [
+    ...[400, 401, 403, 404].map(one => [
+      ...[one, 'denied', {}, /the credentials configured for it .*'team\/app' .* may pull it/],
+    ]),
+    [401, 'denied', { isAnonymous: true, scopes: push }, /an anonymous request .* may push to it/],
+    [429, 'too-many-requests', {}, /limits the rate of requests/],
+    ...[402, 405, 428, 430, 500, 399, 204].map(one => [one, 'upstream', {}, /answered \d+: try/]),
+  ] as [number, string, Partial<Asked>, RegExp][]) {
+    const body = { message: 'not you' };
+    const headers = new Map([['retry-after', '7']]);
+    await assert.rejects(ask({ realm, status, body, headers, ...more }), error => {
+      assert.ok(error instanceof Fault);
+      assert.deepEqual([error.kind, error.phase], [kind, 'credentials'], String(status));
+      assert.equal(error.retryAfterSeconds, 7);
+      assert.ok(error.message.startsWith(where) && error.message.endsWith('It said: "not you"'));
+      assert.match(error.message, message);
+      return true;
+    });
+  }
+});
+
+test('a token service at a closed address, and one that does not answer, are described', async () => {
+  const closed = closedAddress();
+  await assert.rejects(ask({ realm, failure: closed }), error => {
+    assert.ok(error instanceof Fault);
+    assert.deepEqual([error.kind, error.phase], ['upstream-unusable', 'credentials']);
+    assert.match(
+      error.message,
+      /'registry\.example\.com'.* registries\.registry\.example\.com\.tokenHosts/,
+    );
+    return true;
+  });
+  const failure = Object.assign(new Error('reset'), { code: 'ECONNREFUSED' });
+  for (const [repository, what] of [
+    ['team/app', 'a token for team/app'],
+    ['', 'a token for a login'],
+  ] as const) {
+    await assert.rejects(ask({ realm, failure, repository }), {
+      message: new RegExp(
+        `^The token service registry\\.example\\.com of registry\\.example\\.com .*\\(asked for ${what}\\)`,
+      ),
+    });
+  }
+});
+
+/** The error of a connection to a private address. */
+function closedAddress(): Error {
+  try {
+    checkAddress(new URL('https://10.0.0.1'), () => false);
+  } catch (error) {
+    return error as Error;
+  }
+  return assert.fail('the address is private');
+}
 
 test('a token lives for its stated time, or a minute', async () => {
   for (const [body, seconds] of [
@@ -130,9 +231,7 @@ test('a token lives for its stated time, or a minute', async () => {
 });
 
 test('a token that no registry accepts is refused', async () => {
-  const realm = 'https://registry.example.com/token';
-  await assert.rejects(
-    ask({ realm, body: { token: 'a'.repeat(65 * 1024) } }),
-    /returned no usable token/,
-  );
+  for (const token of ['a'.repeat(65 * 1024), '', 'a\nb', 'a\rb']) {
+    await assert.rejects(ask({ realm, body: { token } }), /example\.com returned no usable token/);
+  }
 });

@@ -120,22 +120,22 @@ const recipeKinds = [definitionKind, dockerfileKind, cranKind, condaKind] as con
 
 type SourceOf<Kind> = Kind extends SourceKind<infer S> ? S : never;
 
-/** The source of a recipe. */
+/** What a recipe is read from: a Dockerfile, packages, a lock file ... */
 export type RecipeSource = SourceOf<(typeof recipeKinds)[number]>;
 
-/** The source of an image. */
+/** What an image is made from: a recipe, or an existing image. */
 export type BuildSource = RecipeSource | ImageSource;
 
 export type RecipeKindName = RecipeSource['kind'];
 
 const byName = new Map<string, unknown>([...recipeKinds, imageKind].map(kind => [kind.kind, kind]));
 
-/** Returns the kind of a source. */
+/** Returns the kind that has read a source, with the type of that source. */
 export function sourceKindOf<S extends BuildSource>({ kind }: S): SourceKind<S> {
   return byName.get(kind) as SourceKind<S>;
 }
 
-/** Returns the kind of a recipe by its name. */
+/** Returns a kind of recipe by its name, for code that knows nothing else of the source. */
 export function recipeKindNamed(name: RecipeKindName): RecipeKind<Source> {
   return byName.get(name) as RecipeKind<Source>;
 }

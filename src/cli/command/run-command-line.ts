@@ -215,7 +215,7 @@ export function formOf(name: string, { short, value }: Option): string {
   return `${letter}--${name}${value === undefined ? '' : ` ${value}`}`;
 }
 
-/** Returns the description of an option. */
+/** Returns the description of an option for its help, which says whether the option may be repeated. */
 export function descriptionOf({ description, multiple }: Option): string {
   return multiple ? `${description}. Repeatable` : description;
 }

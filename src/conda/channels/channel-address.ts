@@ -85,7 +85,7 @@ export function hasPathToken(text: string): boolean {
   return tokenInPath.test(path) || /^t\/[^/]/.test(path);
 }
 
-/** Returns a path without tokens. */
+/** Returns a path without its `/t/<token>` parts, which must not get into logs and messages. */
 function withoutPathTokens(path: string): string {
   return path.replace(allTokens, '');
 }

@@ -372,7 +372,7 @@ export async function matchingNames(
   return { names: groups.flat().slice(0, most), total: counted.size };
 }
 
-/** Returns true if a list has a name. */
+/** Returns true if a list has exactly this name. */
 export function hasName(list: NameList, name: string): boolean {
   return list.includes(`\n${name}\n`);
 }

@@ -15,7 +15,7 @@ export interface ReadReplicaState {
   readonly ageMs: number | undefined;
 }
 
-/** Adds metrics of a read replica. */
+/** Adds metrics of a read replica. They have no values while `stateOf` returns undefined. */
 export function addReadReplicaMetrics(
   registry: Registry,
   stateOf: () => ReadReplicaState | undefined,

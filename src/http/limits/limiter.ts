@@ -179,7 +179,6 @@ export interface CallerRates {
   readonly authenticated: Rate | undefined;
 }
 
-/** The limit of a caller. */
 interface CallerLimit {
   /** The key under which events are counted. */
   readonly key: string;

@@ -114,7 +114,7 @@ export function digits(most: number, schema: z.ZodInt) {
   );
 }
 
-/** A number in a path. */
+/** A whole number of at most 15 digits in a path. */
 export const pathNumber = digits(15, z.int('must be a number'));
 
 /** Returns a schema for a whole number in a query. */

@@ -207,7 +207,7 @@ export function changesIn({ onTopOf, ...change }: ImageChange): readonly ImageCh
   return [...(onTopOf ? changesIn(onTopOf) : []), change];
 }
 
-/** Returns the layers of all changes. */
+/** Returns the layers of a change and of those below it, the lowest first. */
 export function layersIn(change: ImageChange): readonly InjectedLayer[] {
   return changesIn(change).flatMap(({ layers }) => layers ?? []);
 }

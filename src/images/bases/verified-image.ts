@@ -28,7 +28,6 @@ export interface VerifiedImage {
   readonly diffIds: readonly ReadonlySet<Digest>[];
 }
 
-/** The image to verify. */
 export interface ImageToVerify extends LeafSource {
   readonly root: Document;
   /** The platforms for which a builder may choose images of it. */

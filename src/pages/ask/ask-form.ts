@@ -123,7 +123,7 @@ export function withPackage(form: AskForm, chosen: string): AskForm {
   return { ...form, packages: [...others, text], search: '', versionsOf: '' };
 }
 
-/** Returns the form without a package. */
+/** Returns the form without a package, which must be written as in the form. */
 export function withoutPackage(form: AskForm, removed: string): AskForm {
   return { ...form, packages: form.packages.filter(one => one !== removed) };
 }

@@ -278,7 +278,6 @@ interface ViewerPart {
 // Seconds between two looks of a browser without scripts.
 const refreshSeconds = 5;
 
-/** Returns the page of a build. */
 function buildPage(view: BuildView, log: LogPage, own: ViewerPart, now: number): Page {
   const { id, image, state } = view;
   const isOver = state === 'succeeded' || state === 'failed';

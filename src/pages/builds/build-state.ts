@@ -108,7 +108,6 @@ function layersPart(platforms: ShownImage['platforms']): Html {
   )}</details>`;
 }
 
-/** Words for the state of a step. */
 export const stepWords: Readonly<Record<ShownStep['state'], string>> = {
   running: 'running',
   done: 'done',

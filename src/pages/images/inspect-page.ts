@@ -67,7 +67,6 @@ function addressOf(query: Readonly<Record<string, string>>): string {
   return `${inspectPath}?${new URLSearchParams(query)}`;
 }
 
-/** Returns the page that asks for an image. */
 function askForImage(): Page {
   return {
     title: 'Look into an image',
@@ -85,7 +84,6 @@ function imageForm(image: string): Html {
 </form>`;
 }
 
-/** Returns the page about an image. */
 function imagePage(image: string, view: ImageView, referrers: Referrers): Page {
   const name = visibleText(image, 200);
   const room = pageRoom();
@@ -287,7 +285,7 @@ export function shareBar(share: number): Html {
   return html`<svg class="share" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true" focusable="false"><rect class="ground" width="100" height="8"/><rect class="part" width="${width}" height="8"/></svg>`;
 }
 
-/** Returns a share, from 0 to 1, as text. */
+/** Returns a share, from 0 to 1, in percent: `4.2 %`, `37 %`. */
 export function shareText(share: number): string {
   return `${(share * 100).toFixed(share < 0.1 ? 1 : 0)} %`;
 }

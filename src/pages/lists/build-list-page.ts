@@ -44,7 +44,6 @@ const kindWords: Readonly<Record<string, string>> = {
   image: 'Existing image',
 };
 
-/** Returns the page with a list of builds. */
 function buildListPage(view: BuildListView, now: number): Page {
   const { list } = view;
   const isMoving = list.builds.some(({ state }) => state === 'queued' || state === 'running');

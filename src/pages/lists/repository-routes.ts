@@ -157,7 +157,6 @@ interface RepositoryPlace {
   readonly deleted: string | undefined;
 }
 
-/** Returns the page of a repository. */
 function repositoryPage(
   view: RepositoryView,
   untagged: UntaggedPage | undefined,

@@ -96,7 +96,7 @@ export function rangeOf(
   return { from: first, to: last };
 }
 
-/** Returns the days of a range. */
+/** Returns the days of a range, from the first to the last one, both included. */
 export function daysOf({ from, to }: DayRange): string[] {
   const days: string[] = [];
   for (let at = Date.parse(from); at <= Date.parse(to); at += dayMs) days.push(dayOf(at));

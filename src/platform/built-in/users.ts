@@ -83,7 +83,7 @@ function spelledEmail(email: string): string {
   return email.trim().toLowerCase();
 }
 
-/** Returns the user of a row. */
+/** Returns a user with the name that platforms show: the e-mail address up to its `@`. */
 export function userOf(row: UserRow): User {
   return { ...row, userName: row.email.slice(0, row.email.indexOf('@')) };
 }

@@ -25,7 +25,7 @@ export interface BlobCache {
   used(digest: Digest): void;
 }
 
-/** A repository. */
+/** The repository through which a blob is pulled. */
 export type BlobPlace = Pick<Access, 'registry' | 'repository'>;
 
 export interface BlobCacheDeps {

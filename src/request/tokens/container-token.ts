@@ -38,7 +38,7 @@ export function hashToken(token: ContainerToken): Buffer {
 /** Identifies a name to those who may end it, without giving access: the hash of its token in hex. */
 export type NameId = string & { readonly __brand: 'NameId' };
 
-/** Returns the id of a name. */
+/** Returns the id of the name whose token has this hash (SHA-256). */
 export function nameIdOf(tokenHash: Buffer): NameId {
   return tokenHash.toString('hex') as NameId;
 }

@@ -133,7 +133,7 @@ export const registryHost = z
     'expected the host of a registry, such as registry.example.com:5000',
   );
 
-/** True for the name of an image. */
+/** Returns true for a text that {@link parseReference} reads. */
 export function isImageName(text: string): boolean {
   try {
     parseReference(text);

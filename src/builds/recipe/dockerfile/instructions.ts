@@ -99,7 +99,7 @@ function withoutEnd(line: string): string {
   return trimEnd(line, character => character === '\r' || character === '\n');
 }
 
-/** Parses an instruction on one line. */
+/** Parses an instruction whose continued lines are joined. Its name becomes upper case, and its flags are split off. */
 export function parseInstruction(text: string, escapeMark: string, line: number): Instruction {
   const [, name = '', rest = ''] =
     /^([^\t\v\f\r ]*)(?:[\t\v\f\r ]+(.*))?$/s.exec(trimBlanks(text)) ?? [];
@@ -188,7 +188,7 @@ export function jsonList(rest: string, line: number): readonly string[] | undefi
   return list;
 }
 
-/** Returns the words of FROM. */
+/** Returns the words of FROM, which blanks separate. Quotes are part of them. */
 export function plainWords(rest: string): readonly string[] {
   return rest === '' ? [] : rest.split(/[\t\v\f\r ]+/);
 }

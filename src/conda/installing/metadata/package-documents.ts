@@ -58,7 +58,7 @@ export function documentsOf(archive: UnpackedArchive, limits: ArchiveLimits): Pa
   return { index, about: json('about.json') ?? {}, json, items, lines };
 }
 
-/** Returns true for a JSON object. */
+/** Returns true for a JSON object, and false for a list and for null. */
 export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

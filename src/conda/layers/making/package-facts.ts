@@ -40,7 +40,7 @@ function membersOf(document: PackageFacts['index'], names: readonly string[]) {
   );
 }
 
-/** Returns packed paths. */
+/** Returns the paths that a {@link PathPacker} has packed, in their order. */
 export function unpackPaths(packed: Uint8Array): string[] {
   const text = inflateRawSync(packed).toString();
   return text === '' ? [] : text.split('\0');

@@ -144,7 +144,6 @@ const listedBuildSchema = z.object({
   duration: z.number().optional().describe('Seconds since it began; absent while it waits'),
 });
 
-/** The route that lists builds. */
 export const buildListApiRoutes = [
   apiRoute({
     id: 'listBuilds',

@@ -58,7 +58,7 @@ export interface OpenedTree extends AsyncDisposable {
   search(search: TreeSearch, window: TreeWindow, signal?: AbortSignal): Promise<FoundNodes>;
 }
 
-/** Opens trees. */
+/** Opens the tree in a file. */
 export type OpenTree = (path: string) => Promise<OpenedTree>;
 
 const endBytes = 4 + treeMagic.length;

@@ -303,7 +303,7 @@ export function placeKey(step: string): string | undefined {
   return `${isPlatform ? '' : own} ${number} ${name?.toUpperCase()}`;
 }
 
-/** Returns the steps in the record of a build. */
+/** Returns the recorded steps as pages show them. One that still runs in a build that is over counts as cancelled. */
 export function recordedSteps(steps: readonly BuildStep[], isOver: boolean): readonly ShownStep[] {
   return steps.map(({ number, name, state, startedAt, endedAt, error }) => ({
     number,

@@ -83,7 +83,6 @@ export const layerPages = [
 const refreshSeconds = 3;
 const mostLinks = 300;
 
-/** Returns the page of a layer. */
 function layerPage(data: LayerData): Page {
   const { address, layer, digests } = data;
   const image = visibleText(address.image, 200);
@@ -171,7 +170,6 @@ ${isCompared && layerChangeLinks(data, root)}`;
 
 const mostPath = 160;
 
-/** Returns the biggest files of the layer. */
 function biggestFiles(data: LayerData, { index }: LayerContents): Html | false {
   const { biggest } = index;
   if (biggest.length === 0) return false;

@@ -19,7 +19,7 @@ const headBytes = 12;
 const nameHeadBytes = 8;
 const maxIndexes = 2 ** 16 - 1;
 const indexEvery = 8192;
-/** The longest run and its head. */
+/** Bytes of the longest run with its head. */
 const longestRun = headBytes + maxRun * (nameHeadBytes + 255);
 
 /** Writes the list of one directory. Names come in the order of their bytes. */
