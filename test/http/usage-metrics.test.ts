@@ -81,7 +81,9 @@ test('rules 1 to 6 of the metrics', async () => {
   const first = await startSluice({ config, data });
   await first.stop();
   const database = new Database(directory.join('data', 'sluice.db'));
-  const add = database.prepare('INSERT INTO usage (metric, day, org, count) VALUES (?, ?, ?, ?)');
+  const add = database.prepare(
+    "INSERT INTO usage (metric, arch, day, org, count) VALUES (?, '', ?, ?, ?)",
+  );
   for (const row of [
     ['pulls', '2026-01-01', '', 1],
     ['pulls', '2026-01-01', 'one.org', 10],

@@ -36,7 +36,9 @@ before(async () => {
   const first = await startSluice({ config, data });
   await first.stop();
   const database = new Database(directory.join('data', 'sluice.db'));
-  const add = database.prepare('INSERT INTO usage (metric, day, org, count) VALUES (?, ?, ?, ?)');
+  const add = database.prepare(
+    "INSERT INTO usage (metric, arch, day, org, count) VALUES (?, '', ?, ?, ?)",
+  );
   database.transaction(() => {
     for (let day = 1; day <= 31; day += 1) {
       const date = `2026-01-${String(day).padStart(2, '0')}`;

@@ -167,8 +167,8 @@ function fillFigures(
   }
   if (usage > 0) {
     sql(
-      `${numbers} INSERT INTO usage (metric, day, org, count)
-       SELECT CASE i % 2 WHEN 0 THEN 'pulls' ELSE 'builds' END, ${dayOf('i / 2 % 400')}, 'org' || (i / 800) || '.example', i % 9 FROM n`,
+      `${numbers} INSERT INTO usage (metric, arch, day, org, count)
+       SELECT CASE i % 2 WHEN 0 THEN 'pulls' ELSE 'builds' END, '', ${dayOf('i / 2 % 400')}, 'org' || (i / 800) || '.example', i % 9 FROM n`,
       { count: usage, today },
     );
   }

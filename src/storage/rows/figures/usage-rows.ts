@@ -37,59 +37,55 @@ interface OrgCount {
 }
 
 interface Waiting extends OrgCount {
-  readonly metric: StoredMetric;
+  readonly metric: Metric;
+  /** '' for events of all architectures: those of one are counted a second time, so that other sums need no row of each. */
+  readonly arch: string;
   readonly day: string;
 }
 
-/** Events of one architecture are counted a second time, so that other sums need no row of every architecture. */
-type StoredMetric = Metric | `${Metric} ${string}`;
-
-function storedMetric(metric: Metric, arch: string | undefined): StoredMetric {
-  return arch === undefined ? metric : `${metric} ${arch}`;
-}
-
 /**
- * Counters by metric, day and organisation. Additions are gathered in memory and written together, so that a pull
+ * Counters by metric, architecture, day and organisation. Additions are gathered in memory and written together, so that a pull
  * never waits for the disk. Queries include them at once.
  */
 export function createUsageStore(database: RowDatabase): UsageStore {
   const insert = database.sql(
-    `INSERT INTO usage (metric, day, org, count) VALUES (?, ?, ?, ?)
-     ON CONFLICT (metric, day, org) DO UPDATE SET count = usage.count + excluded.count`,
+    `INSERT INTO usage (metric, arch, day, org, count) VALUES (?, ?, ?, ?, ?)
+     ON CONFLICT (metric, arch, day, org) DO UPDATE SET count = usage.count + excluded.count`,
   );
-  const select = 'SELECT org, SUM(count) AS count FROM usage WHERE metric = @metric';
+  const select =
+    'SELECT org, SUM(count) AS count FROM usage WHERE metric = @metric AND arch = @arch';
   // One statement for each form of the query, so that each has its index.
   const all = database.sql<OrgCount>(`${select} GROUP BY org`);
   const ofDay = database.sql<OrgCount>(`${select} AND day = @day GROUP BY org`);
   const ofOrg = database.sql<OrgCount>(`${select} AND org = @org GROUP BY org`);
   const ofBoth = database.sql<OrgCount>(`${select} AND day = @day AND org = @org GROUP BY org`);
   const sumOfDay = database
-    .sql('SELECT COALESCE(SUM(count), 0) FROM usage WHERE metric = ? AND day = ?')
+    .sql("SELECT COALESCE(SUM(count), 0) FROM usage WHERE metric = ? AND arch = '' AND day = ?")
     .pluck<number>();
   const topOfDay = database.sql<OrgCount>(
-    'SELECT org, count FROM usage WHERE metric = ? AND day = ? ORDER BY count DESC LIMIT ?',
+    "SELECT org, count FROM usage WHERE metric = ? AND arch = '' AND day = ? ORDER BY count DESC LIMIT ?",
   );
   const queryOf = ({ day, org }: UsageQuery) => {
     if (day !== undefined) return org === undefined ? ofDay : ofBoth;
     return org === undefined ? all : ofOrg;
   };
   const gathered = gatherCounts<Waiting>(database, {
-    keyOf: ({ metric, day, org }) => JSON.stringify([metric, day, org]),
+    keyOf: ({ metric, arch, day, org }) => JSON.stringify([metric, arch, day, org]),
     merge: (one, other) => ({ ...one, count: one.count + other.count }),
     *write(counts) {
-      for (const { metric, day, org, count } of counts) {
-        yield* insert.run(metric, day, org, count);
+      for (const { metric, arch, day, org, count } of counts) {
+        yield* insert.run(metric, arch, day, org, count);
       }
     },
   });
   /** Counts by organisation, including unwritten events. */
   const counts = async (
-    of: Metric,
-    { day, org, arch }: UsageQuery,
+    metric: Metric,
+    { day, org, arch = '' }: UsageQuery,
   ): Promise<Map<string, number>> => {
-    const metric = storedMetric(of, arch);
     const asked = {
       metric,
+      arch,
       ...(day === undefined ? {} : { day }),
       ...(org === undefined ? {} : { org }),
     };
@@ -98,7 +94,8 @@ export function createUsageStore(database: RowDatabase): UsageStore {
       rows => {
         const found = new Map(rows.map(row => [row.org, row.count]));
         for (const entry of gathered.unwritten()) {
-          if (entry.metric !== metric || (day !== undefined && entry.day !== day)) continue;
+          if (entry.metric !== metric || entry.arch !== arch) continue;
+          if (day !== undefined && entry.day !== day) continue;
           if (org !== undefined && entry.org !== org) continue;
           found.set(entry.org, (found.get(entry.org) ?? 0) + entry.count);
         }
@@ -109,9 +106,9 @@ export function createUsageStore(database: RowDatabase): UsageStore {
 
   return {
     add(metric, day, org = '', arch) {
-      gathered.add({ metric, day, org, count: 1 });
-      if (arch !== undefined)
-        gathered.add({ metric: storedMetric(metric, arch), day, org, count: 1 });
+      const all = { metric, arch: '', day, org, count: 1 };
+      gathered.add(all);
+      if (arch !== undefined) gathered.add({ ...all, arch });
     },
     count: async (metric, where) =>
       (await counts(metric, where)).values().reduce((sum, one) => sum + one, 0),
@@ -127,7 +124,7 @@ export function createUsageStore(database: RowDatabase): UsageStore {
           const orgs = new Map(top.map(row => [row.org, row.count]));
           let count = sum;
           for (const entry of gathered.unwritten()) {
-            if (entry.metric !== metric || entry.day !== day) continue;
+            if (entry.metric !== metric || entry.arch !== '' || entry.day !== day) continue;
             count += entry.count;
             orgs.set(entry.org, (orgs.get(entry.org) ?? 0) + entry.count);
           }

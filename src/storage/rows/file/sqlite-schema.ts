@@ -54,12 +54,13 @@ const firstSchema = `
 
   CREATE TABLE usage (
     metric TEXT NOT NULL,
+    arch TEXT NOT NULL,
     day TEXT NOT NULL,
     org TEXT NOT NULL,
     count INTEGER NOT NULL,
-    PRIMARY KEY (metric, day, org)
+    PRIMARY KEY (metric, arch, day, org)
   ) WITHOUT ROWID;
-  CREATE INDEX usage_by_org ON usage (metric, org, day, count);
+  CREATE INDEX usage_by_org ON usage (metric, arch, org, day, count);
 
   CREATE TABLE fetched_layers (
     location_hash BLOB PRIMARY KEY,

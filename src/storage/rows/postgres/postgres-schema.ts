@@ -31,10 +31,11 @@ const tables = `
   CREATE INDEX runs_by_end ON runs (ends_at);
   CREATE TABLE usage (
     metric TEXT COLLATE "C" NOT NULL,
+    arch TEXT COLLATE "C" NOT NULL,
     day TEXT COLLATE "C" NOT NULL,
     org TEXT COLLATE "C" NOT NULL,
     count BIGINT NOT NULL,
-    PRIMARY KEY (metric, day, org)
+    PRIMARY KEY (metric, arch, day, org)
   );
   CREATE TABLE fetched_layers (
     location_hash BYTEA PRIMARY KEY,
@@ -181,7 +182,7 @@ const tables = `
   );
   CREATE INDEX access_tokens_by_end ON access_tokens (expires_at) WHERE expires_at IS NOT NULL;
   CREATE INDEX platform_pairings_by_age ON platform_pairings (created_at);
-  CREATE INDEX usage_by_org ON usage (metric, org, day, count);
+  CREATE INDEX usage_by_org ON usage (metric, arch, org, day, count);
   CREATE INDEX fetched_layers_by_use ON fetched_layers (used_at);
   CREATE TABLE clock_reading (
     id BIGINT PRIMARY KEY,
