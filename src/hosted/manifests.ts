@@ -168,7 +168,7 @@ export function createHostedManifests({
 // Intermediate images of builds, which the room of builds puts here.
 const stagedPattern = /^builds\/staging\/[0-9a-f]+_\d+$/;
 
-/** Returns true for repositories that are not told about: those of build contexts and intermediate images. */
+/** Returns true for repositories that no messages are about: those of build contexts and intermediate images. */
 function isInternal(repository: string): boolean {
   return repository.startsWith(contextPrefix) || stagedPattern.test(repository);
 }

@@ -364,6 +364,7 @@ test('a manifest that is pushed by its digest is checked against it, and may get
   ]);
   assert.equal(one.headers['oci-subject'], 'sha256:subject');
   assert.equal(one.headers['oci-tag'], '2', 'the last of two headers with this name');
+  assert.equal((await push('?tag=3')).headers['oci-tag'], '3');
   const none = await push('');
   assert.deepEqual(none.calls.at(-1), [
     'audit',
@@ -401,8 +402,8 @@ test('removed content has an entry in the audit log', async () => {
     [`blobs/${digest}`, ['remove blob', repository, digest, 'signal'], ['blob.delete', digest]],
   ] as const) {
     const { calls, deps } = siteOf();
-    const { status } = await send(deps, 'DELETE', `${repository}/${path}`);
-    assert.equal(status, 202);
+    const { status, headers } = await send(deps, 'DELETE', `${repository}/${path}`);
+    assert.deepEqual([status, headers['content-length']], [202, '0']);
     assert.deepEqual(calls.slice(1), [call, ['audit', entry[0], `${repository} ${entry[1]}`]]);
   }
 });

@@ -18,7 +18,7 @@ export interface LayerWriterInput {
   readonly place: InstallPlace;
   readonly python: PythonPlace | undefined;
   readonly limits: ArchiveLimits;
-  /** Is told what was written otherwise than the archive contains it. */
+  /** Receives what was written otherwise than the archive contains it. */
   readonly recorded: RecordedPaths;
   readonly sink: TarOutput;
   readonly signal: AbortSignal;

@@ -23,7 +23,7 @@ export interface ShardStore {
    * sends something else.
    *
    * @param base upstream URL of the shards, with a slash at the end
-   * @param onFetched is told the bytes that came from the channel
+   * @param onFetched receives the bytes that came from the channel
    */
   read(
     base: string,

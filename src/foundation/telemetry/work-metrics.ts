@@ -37,7 +37,7 @@ export function createWorkMetrics(registry: Registry): {
   });
   const runChecks = new Counter({
     name: 'sluice_run_checks_total',
-    help: 'Questions to platforms about runs that served names end with, by result',
+    help: 'Requests to platforms about runs that served names end with, by result',
     labelNames: ['result'] as const,
     registers,
   });

@@ -16,7 +16,7 @@ export function identityOfWheel(fileName: string): { name: string; version: stri
 
 /**
  * Throws a `Fault` for a wheel that a build has made of something else than its source distribution says, or for another system. Its
- * name and metadata were written by code of strangers, and the solver reads both.
+ * name and metadata were written by the code of the package, and the solver reads both.
  */
 export function checkBuiltWheel(
   { name, version, fileName, metadata }: Omit<BuiltWheel, 'url' | 'sha256' | 'size'>,

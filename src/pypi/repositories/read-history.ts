@@ -31,7 +31,7 @@ export type HistoryResponse =
 const mostCommits = 100_000;
 const bounds = { maxObjects: 200_000, maxObjectBytes: 1024 * 1024 };
 
-/** Answers an order on a thread. Nothing of a stranger's repository makes it throw. */
+/** Answers an order on a thread. Nothing in a repository makes it throw. */
 export function readHistory(order: HistoryOrder): HistoryResponse {
   try {
     const pack = readFileSync(order.path);

@@ -107,7 +107,7 @@ const mostPlatforms = 16;
 const mostText = 512 * 1024;
 /** Manifests and configs of all included images, and as many of the base. */
 const mostDocuments: Readonly<DocumentBudget> = { bytes: 8 * 1024 * 1024, manifests: 300 };
-/** For all questions about images before the first layer is fetched (ms). */
+/** For all requests for images before the first layer is fetched (ms). */
 const listMs = 60_000;
 
 export function createIncludedImages(deps: IncludedImagesDeps): IncludedImages {

@@ -407,7 +407,7 @@ export function titleOf(given: SourceToBuild): string {
 }
 
 function unbuildable(given: SourceToBuild, missing: readonly string[]): Fault {
-  // Texts of strangers.
+  // The authors of packages wrote these texts.
   const names = missing.slice(0, 10).map(name => JSON.stringify(name.slice(0, 100)));
   return new Fault(
     'bad-request',

@@ -44,7 +44,7 @@ export interface WheelEnvironment extends EnvironmentBase {
 
 /**
  * Returns the key of a source distribution in an environment: all that its build sees but the wheels that it requires. A build runs
- * the code of strangers, so that only callers of one domain share what it makes.
+ * the code of its package, so that only callers of one domain share what it makes.
  */
 export function keyOfSource(
   given: SourceToBuild,
