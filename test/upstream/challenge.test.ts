@@ -68,6 +68,7 @@ test('unusual spelling', () => {
   assert.deepEqual(plain('Basic'), [['basic', {}]]);
   assert.deepEqual(plain(''), []);
   assert.deepEqual(plain('realm="x"'), []);
+  assert.deepEqual(plain('realm="x" Basic realm="y"'), []);
   assert.equal(parseChallenges('Bearer __proto__="x"')[0]?.parameters.realm, undefined);
 });
 

@@ -231,7 +231,7 @@ export interface Challenge {
 }
 
 const tokenPattern = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
-const schemePattern = new RegExp(`(${tokenPattern})(?=[\\s,]|$)`, 'y');
+const schemePattern = new RegExp(`${tokenPattern}(?=[\\s,]|$)`, 'y');
 // Some schemes have one bare value instead of parameters; no code here needs it.
 const token68Pattern = /[ \t]+[A-Za-z0-9._~+/-]+=*[ \t]*(?=,|$)/y;
 const parameterPattern = new RegExp(
@@ -260,7 +260,7 @@ export function parseChallenges(header: string): Challenge[] {
     const scheme = parameter ? null : take(schemePattern);
     if (!scheme) break;
     take(token68Pattern);
-    challenges.push({ scheme: (scheme[1] ?? '').toLowerCase(), parameters: Object.create(null) });
+    challenges.push({ scheme: scheme[0].toLowerCase(), parameters: Object.create(null) });
   }
   return challenges;
 }

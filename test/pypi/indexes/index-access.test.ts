@@ -185,8 +185,10 @@ test('an index that does not answer, and a closed address, are described in word
   });
   const stopped = new AbortController();
   stopped.abort(new Error('gone'));
-  const left = accessOf([], reset);
-  await assert.rejects(left.access.open(`${home}/x`, { signal: stopped.signal }), reset);
+  for (const failure of [reset, new Fault('upstream', 'of a proxy', { phase: 'upstream' })]) {
+    const left = accessOf([], failure).access.open(`${home}/x`, { signal: stopped.signal });
+    await assert.rejects(left, error => error === failure);
+  }
 });
 
 test('a body that breaks off is a failure of its index, and a longer one is not', async () => {
