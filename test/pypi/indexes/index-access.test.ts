@@ -51,6 +51,7 @@ test('the files beside the pages of an index have its settings, and nothing else
     [`${home}/team`, []],
     [`${home}/simple/team`, []],
     [`${home}/my-simple`, []],
+    [`${home}/simple/simple`, [`${home}/simple`]],
   ] as const) {
     const [index, ...others] = withFiles([
       settings(url, { keys: ['team'], mirrors: ['https://m'] }),
