@@ -78,8 +78,8 @@ function startSite(rates: CallerRates = usualRates) {
       now,
       async send(pulls) {
         messages.push(pulls);
-        const told = readReportedPulls(Buffer.from(JSON.stringify(pulls)));
-        const replies = await site.leader?.(told);
+        const sent = readReportedPulls(Buffer.from(JSON.stringify(pulls)));
+        const replies = await site.leader?.(sent);
         return replies && readPullReplies(Buffer.from(JSON.stringify(replies)), pulls.length);
       },
     });
@@ -185,9 +185,9 @@ test('a pull that has ended before the leader counts it is counted', async () =>
   const site = startSite();
   site.site.leader = undefined;
   await pull(site, 'client', 'of a user');
-  const [told] = site.messages.flat();
+  const [sent] = site.messages.flat();
   await site.createLeader()([{ kind: 'served', client: 'c', token: 'ended', what: 'done' }]);
-  assert.equal(told, undefined);
+  assert.equal(sent, undefined);
   assert.deepEqual([site.described, site.counted], [['ended'], ['ended']]);
   site.reporter.close();
 });
@@ -380,15 +380,15 @@ test('pulls that wait for a leader are bounded', async () => {
 });
 
 test('a message of something else is refused', () => {
-  for (const told of [{}, [{ kind: 'served' }], [{ kind: 'other', client: '' }]]) {
-    assert.throws(() => readReportedPulls(Buffer.from(JSON.stringify(told))));
+  for (const sent of [{}, [{ kind: 'served' }], [{ kind: 'other', client: '' }]]) {
+    assert.throws(() => readReportedPulls(Buffer.from(JSON.stringify(sent))));
   }
-  const told = (count: number, repository: string) =>
+  const sent = (count: number, repository: string) =>
     Array.from({ length: count }, () => ({
       ...{ kind: 'hosted', client: '', isHead: true, repository, reference: '', digest: '' },
     }));
   const read = (count: number, repository = '') =>
-    readReportedPulls(Buffer.from(JSON.stringify(told(count, repository))));
+    readReportedPulls(Buffer.from(JSON.stringify(sent(count, repository))));
   assert.equal(read(500).length, 500);
   assert.throws(() => read(501));
   assert.equal(read(1, 'x'.repeat(1024)).length, 1);
