@@ -135,7 +135,7 @@ const laterPriority = 5;
  * Lets all other work go first on the processors. For a thread that works for long: the event loop waits for a free processor up to
  * a hundred milliseconds where some such threads are busy. Linux has a priority for each thread; elsewhere this does nothing.
  */
-export function giveWay(): void {
+export function lowerPriority(): void {
   try {
     const thread = readlinkSync('/proc/thread-self').split('/').at(-1);
     setPriority(Number(thread), laterPriority);

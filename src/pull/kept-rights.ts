@@ -12,7 +12,7 @@ export interface Kept<T> {
 }
 
 /**
- * Returns a check of rights whose result is kept until it ends (in ms of `performance.now`). Questions about one token share a
+ * Returns a check of rights whose result is kept until it ends (in ms of `performance.now`). Requests for one token share a
  * check. Throws what the check throws.
  *
  * @param check receives the last result too, whose time may be over

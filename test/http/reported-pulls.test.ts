@@ -319,7 +319,7 @@ test('pulls that follow one another gather for a moment, and one alone does not 
     lengths,
   );
   await fourth;
-  site.teller.close();
+  site.reporter.close();
 });
 
 test('a leader that takes no pulls is not asked again for each of them', async () => {

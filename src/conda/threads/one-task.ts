@@ -1,6 +1,6 @@
 import { parentPort } from 'node:worker_threads';
 import { Fault } from '../../foundation/fault.ts';
-import { giveWay, Thread } from '../../foundation/threads.ts';
+import { lowerPriority, Thread } from '../../foundation/threads.ts';
 import { isWorkInRoom } from './thread-room.ts';
 
 type TaskResponse<R> =

@@ -2,7 +2,7 @@ import type { SentPage } from './index-page.ts';
 import type { ProjectVersion } from './versions-in-page.ts';
 
 /** What the thread answers: the page for the solver or the versions on it, or what is wrong with the page of the index. */
-export type PageAnswer =
+export type PageThreadResponse =
   | { readonly page: Uint8Array }
   | { readonly versions: readonly ProjectVersion[] }
   | { readonly problem: string };

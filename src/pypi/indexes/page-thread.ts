@@ -4,7 +4,7 @@ import { Fault } from '../../foundation/fault.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
 import { Thread } from '../../foundation/threads.ts';
 import { PageProblem, type SentPage } from './index-page.ts';
-import { ownMemory, type PageAnswer, type PageOrder } from './page-memory.ts';
+import { ownMemory, type PageOrder, type PageThreadResponse } from './page-memory.ts';
 import type { ProjectVersion } from './versions-in-page.ts';
 
 /** Rewrites pages of indexes on a thread: a large page takes longer than the event loop may be held. */
@@ -23,7 +23,7 @@ const worker = new URL('./page-worker.ts', import.meta.url);
 export function createPageThread(): PageThread {
   // One page at a time: the thread has memory for the largest one.
   const turns = new Semaphore({ limit: 1 });
-  let thread: Thread<PageAnswer> | undefined;
+  let thread: Thread<PageThreadResponse> | undefined;
   let idle: NodeJS.Timeout | undefined;
   let forget = () => {};
   let giveRoom: (() => void) | undefined;

@@ -1,6 +1,6 @@
 import { parentPort } from 'node:worker_threads';
 import { Fault } from '../../../foundation/fault.ts';
-import { giveWay } from '../../../foundation/threads.ts';
+import { lowerPriority } from '../../../foundation/threads.ts';
 import { LargeArchive } from '../../archives/archive-checks.ts';
 import type { AnyOrder, LayerResponse, MadeLayer, OrderMessage } from './layer-threads.ts';
 import { type PutPiece, sendPieces } from './piece-ring.ts';

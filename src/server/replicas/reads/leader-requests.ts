@@ -1,5 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { mostToldPulls, type ToldPull, type ToldReply } from '../../../http/registry/index.ts';
+import {
+  mostReportedPulls,
+  type PullReply,
+  type ReportedPull,
+} from '../../../http/registry/index.ts';
 
 /** Sends pulls to the leader. Returns undefined when none answers. Never rejects. */
 export type SendPulls = (
@@ -12,13 +16,13 @@ export const retryMs = 500;
 export interface Pace {
   /** Messages on their way at once. */
   readonly atOnce: number;
-  /** Least time between the beginnings of two messages, ms: questions gather meanwhile. */
+  /** Least time between the beginnings of two messages, ms: pulls gather meanwhile. */
   readonly apartMs: number;
 }
 
-interface Question {
-  readonly pull: ToldPull;
-  readonly settle: (reply: ToldReply | undefined) => void;
+interface WaitingPull {
+  readonly pull: ReportedPull;
+  readonly settle: (reply: PullReply | undefined) => void;
 }
 
 /**

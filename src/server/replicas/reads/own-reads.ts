@@ -108,7 +108,7 @@ export function createOwnReads(deps: OwnReadsDeps): OwnReads {
     },
   });
   const reads = rememberSuccess(() =>
-    openReads(deps, teller, isCurrent).catch(error => {
+    openReads(deps, reporter, isCurrent).catch(error => {
       restUntil = performance.now() + restMs;
       throw error;
     }),
@@ -150,8 +150,8 @@ export function createOwnReads(deps: OwnReadsDeps): OwnReads {
     async close() {
       isClosed = true;
       // A leader that answers slowly must not hold up the stop.
-      await atMost(flushMs, teller.flush());
-      teller.close();
+      await atMost(flushMs, reporter.flush());
+      reporter.close();
       await (await reads.begun()?.catch(() => undefined))?.close();
       opened = undefined;
     },

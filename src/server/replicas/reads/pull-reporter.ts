@@ -61,9 +61,9 @@ export function createPullReporter(deps: PullReporterDeps): PullReporter {
     } else aloneSince ??= now();
     return replies;
   };
-  const askCount = createLeaderQuestions(sendCounted, countPace, now);
+  const askCount = createLeaderRequests(sendCounted, countPace, now);
   // Their answers say nothing about the others: a registry that does not answer is no fault of the leader.
-  const askRight = createLeaderQuestions(send, rightPace, now);
+  const askRight = createLeaderRequests(send, rightPace, now);
   const gathered = createGatheredPulls(
     sendCounted,
     (pull, { leftMs }) => {
