@@ -42,12 +42,22 @@ import { buildTraefik, hasTraefik } from './tools/traefik.ts';
 import { fetchUv, hasUv } from './tools/uv.ts';
 import { fetchWheels, hasWheels } from './tools/wheels.ts';
 
-/** A program or a folder of files that tests run. One of its two functions makes it. */
-interface Tool {
-  has(): boolean;
-  build?(): Promise<void>;
+/** A program or a folder of files that tests run. */
+type Tool = ToolAbout & (OwnTool | DebianTool);
+
+interface OwnTool {
+  build(): Promise<void>;
+  readonly buildFrom?: undefined;
+}
+
+interface DebianTool {
   /** Makes it of packages of Debian, from a mirror of its archive. */
-  buildFrom?(mirror: string): Promise<void>;
+  buildFrom(mirror: string): Promise<void>;
+  readonly build?: undefined;
+}
+
+interface ToolAbout {
+  has(): boolean;
   /** True if the commands of the machine are used to make it. */
   readonly usesHost?: boolean;
   /** True if making it may install packages on the machine. */

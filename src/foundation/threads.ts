@@ -62,7 +62,7 @@ export class Thread<M> implements AsyncDisposable {
       .unref();
   }
 
-  /** True when it answers nothing any more. */
+  /** True when the thread has ended. */
   get isLost(): boolean {
     return this.#lost !== undefined;
   }
@@ -97,7 +97,7 @@ export class Thread<M> implements AsyncDisposable {
   }
 
   /**
-   * Ends the thread, whatever it does. A caller that waits for a message gets the reason, if there is one. Node ends the whole
+   * Ends the thread, whatever it does. A caller that waits for a message gets the reason, if there is one and no message is left. Node ends the whole
    * process if a thread is terminated between the two steps in which it makes a zlib stream (`CHECK(init_done_ && "close before
    * init")` in `src/node_zlib.cc`), so this waits for that.
    */

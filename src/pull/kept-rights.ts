@@ -22,7 +22,8 @@ export function createKeptRights<T extends { readonly until: number }>(
   check: (request: ContainerRequest, last: T | undefined) => Promise<T>,
   kept = boundedCache<string, Kept<T>>(mostKept),
 ): (request: ContainerRequest) => Promise<T> {
-  const checks = new SingleFlight<T>();
+  // One caller may have waited for a build for as long as it may, and another one may wait longer.
+  const checks = new SingleFlight<T>({ sharesFailure: false });
 
   const renew = (request: ContainerRequest, last: T | undefined): Promise<T> => {
     const work = async () => {
@@ -37,8 +38,12 @@ export function createKeptRights<T extends { readonly until: number }>(
   return async request => {
     const { found, renewAt = 0 } = kept.get(request.token) ?? {};
     const now = performance.now();
-    if (!found || now >= found.until) return renew(request, found);
-    // The next question checks again, and gets the error.
+    if (!found || now >= found.until) {
+      const got = await renew(request, found);
+      // A wait for a build may have been longer than the right.
+      return performance.now() < got.until ? got : renew(request, got);
+    }
+    // The next request checks again, and gets the error.
     if (now >= renewAt) void renew(request, found).catch(() => kept.delete(request.token));
     return found;
   };

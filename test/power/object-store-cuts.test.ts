@@ -64,13 +64,19 @@ async function cutPower(
   openOn?: (disk: Disk) => Promise<Database>,
 ): Promise<void> {
   let step = 'the disk is made';
+  let exit: NodeJS.Timeout | undefined;
   using end = new DisposableStack();
   const watch = setTimeout(() => {
     const processes = execFileSync('ps', ['-eo', 'pid,stat,wchan:32,etimes,args']).toString();
     const waiting = processes.split('\n').filter(line => /^\s*\d+ D/.test(line));
     context.diagnostic([`it hangs while ${step}; blocked processes:`, ...waiting].join('\n'));
+    // A process that waits for a disk cannot be killed, and this one would wait for its end.
+    exit = setTimeout(() => process.exit(1), 20_000);
   }, limits.timeout - 10_000);
-  end.defer(() => clearTimeout(watch));
+  end.defer(() => {
+    clearTimeout(watch);
+    clearTimeout(exit);
+  });
   await using disk = await makePowerDisk(fileSystem);
   const place = join(disk.path, 'store');
   await mkdir(join(place, 'old'), { recursive: true });

@@ -4,24 +4,28 @@ import { test } from 'node:test';
 import { Fault } from '../../src/foundation/fault.ts';
 import { createKeptRights } from '../../src/pull/kept-rights.ts';
 import type { ContainerRequest } from '../../src/request/container-request.ts';
+import { eventually } from '../world/eventually.ts';
 
 const request = (token: string) => ({ token }) as unknown as ContainerRequest;
 
-test('a right is checked once for all who ask at once, until it ends, and early', async () => {
-  const state = { lifeMs: 3_600_000, looks: 0, failure: undefined as Error | undefined };
+test('a right is checked once for all who ask at once, until it ends, and early', async t => {
+  let now = 0;
+  t.mock.method(performance, 'now', () => now);
+  const state = { looks: 0, failure: undefined as Error | undefined };
   const require = createKeptRights(async () => {
     state.looks += 1;
     await new Promise(setImmediate);
     if (state.failure) throw state.failure;
-    return { access: {} as never, until: performance.now() + state.lifeMs };
+    return { access: {} as never, until: now + 100 };
   });
   await Promise.all([require(request('a')), require(request('a'))]);
   await require(request('a'));
   assert.equal(state.looks, 1);
-  state.lifeMs = 0;
   await require(request('b'));
+  now = 100;
   await require(request('b'));
   assert.equal(state.looks, 3);
+  now = 200;
   state.failure = new Fault('denied', 'it has ended');
   await assert.rejects(require(request('b')), { kind: 'denied' });
   // It is not kept.
@@ -68,4 +72,40 @@ test('a check gets the last result when its time is over, but not one that an ea
   await new Promise(setImmediate);
   await assert.rejects(require(request('a')), { kind: 'denied' });
   assert.deepEqual(given.slice(2), [2, undefined]);
+});
+
+test('a right that ends while its image is found is checked again', async t => {
+  let now = 0;
+  t.mock.method(performance, 'now', () => now);
+  const given: unknown[] = [];
+  let isRevoked = false;
+  const require = createKeptRights(async (_request, last?: { until: number }) => {
+    given.push(last);
+    if (isRevoked) throw new Fault('denied', 'it has ended');
+    const until = now + 100;
+    // A build ends, and the right was revoked meanwhile.
+    now += 5000;
+    isRevoked = true;
+    return { until };
+  });
+  const both = await Promise.allSettled([require(request('a')), require(request('a'))]);
+  for (const { status } of both) assert.equal(status, 'rejected');
+  assert.deepEqual(given[1], { until: 100 });
+});
+
+test('who joins a check that fails makes an own one', async () => {
+  const begun: PromiseWithResolvers<void>[] = [];
+  const require = createKeptRights(async () => {
+    const check = Promise.withResolvers<void>();
+    begun.push(check);
+    await check.promise;
+    return { until: Number.POSITIVE_INFINITY };
+  });
+  const first = require(request('a'));
+  const second = require(request('a'));
+  begun[0]?.reject(new Fault('unavailable', 'the build is still running'));
+  await assert.rejects(first, { kind: 'unavailable' });
+  await eventually('the second one waits by itself', () => begun.length === 2);
+  begun[1]?.resolve();
+  await second;
 });

@@ -262,6 +262,9 @@ suite('PostgreSQL and the network', () => {
     );
     await assert.rejects(left, { name: 'AbortError' });
     assert.equal(attempts, 1);
+    const { idle } = database.connections();
+    await assert.rejects(database.write(() => set.run(), { signal: caller.signal }));
+    assert.equal(database.connections().idle, idle, 'nothing was sent on it');
     assert.notEqual((await database.read(value.get()))?.value, 7);
     await database.end();
   });

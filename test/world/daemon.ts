@@ -115,7 +115,8 @@ export async function waitUntil(
 ): Promise<void> {
   const started = Date.now();
   while (!(await isReady())) {
-    const hasEnded = daemon.process.exitCode !== null;
+    const { exitCode, signalCode } = daemon.process;
+    const hasEnded = exitCode !== null || signalCode !== null;
     if (hasEnded || Date.now() - started > timeoutMs) {
       throw new Error(`${daemon.process.spawnargs.join(' ')} is not ready:\n${daemon.output()}`);
     }

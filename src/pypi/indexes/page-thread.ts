@@ -39,7 +39,7 @@ export function createPageThread(): PageThread {
   const responseTo = async (order: PageOrder): Promise<PageThreadResponse> => {
     clearTimeout(idle);
     forget();
-    if (!thread) {
+    if (!thread || thread.isLost) {
       await makeRoom();
       thread = new Thread(worker, { heapMb: 256, youngHeapMb: 8 });
     }

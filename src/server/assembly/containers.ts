@@ -250,7 +250,7 @@ export function createContainers(
     await requireScan(scans, config.scans, request);
     return image;
   };
-  // Without the access: its credentials stay in memory only with an image.
+  // Without the access, so that these 50,000 hold no credentials.
   const keptRight = createKeptRights(async request => {
     const { until } = await lookAtRight(request);
     return { until };

@@ -68,17 +68,8 @@ export interface RowDatabase {
 export interface WriteOptions {
   /** How long the change is tried (ms). Default: 10 seconds. */
   readonly patienceMs?: number;
-  /** Once it aborts, the change is not begun any more, and is rejected with its reason. */
+  /** After it is aborted, no attempt of the change begins, and the change is rejected with the reason. */
   readonly signal?: AbortSignal | undefined;
-}
-
-/** Returns the change with a look at the signal before each attempt. */
-export function unlessGivenUp<T>(change: Change<T>, { signal }: WriteOptions = {}): Change<T> {
-  if (signal === undefined) return change;
-  return () => {
-    signal.throwIfAborted();
-    return change();
-  };
 }
 
 type ResultsOf<Calls extends readonly Call<unknown>[]> = {

@@ -13,7 +13,7 @@ import {
 const heapMb = 256;
 const youngHeapMb = 8;
 
-export interface ThreadOptions {
+export interface ListingOptions {
   readonly signal: AbortSignal;
   /** The bytes of the layer, for an order that reads them. */
   readonly source?: ByteSource;
@@ -27,7 +27,7 @@ export interface ThreadOptions {
  */
 export async function runListing(
   order: ListingOrder,
-  { signal, source, onBytes = () => {} }: ThreadOptions,
+  { signal, source, onBytes = () => {} }: ListingOptions,
 ): Promise<Uint8Array> {
   const thread = new Thread<ListingResponse>(new URL('./listing-worker.ts', import.meta.url), {
     workerData: order,

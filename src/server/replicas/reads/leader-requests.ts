@@ -53,6 +53,8 @@ export function createLeaderRequests(
     while (waiting.length > 0) {
       const pauseMs = sentAt + apartMs - now();
       if (pauseMs > 0) await sleep(pauseMs);
+      // Another message may have taken all of them.
+      if (waiting.length === 0) break;
       sentAt = now();
       await sendNext();
     }

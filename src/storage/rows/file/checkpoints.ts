@@ -53,9 +53,10 @@ export function createCheckpoints(
     }
   };
   const send = async (order: CheckpointOrder): Promise<Checkpointed> => {
-    thread ??= new Thread(new URL('./checkpoint-worker.ts', import.meta.url), {
-      workerData: { path },
-    });
+    if (!thread || thread.isLost) {
+      const worker = new URL('./checkpoint-worker.ts', import.meta.url);
+      thread = new Thread(worker, { workerData: { path } });
+    }
     thread.ask(order);
     return thread.next();
   };
@@ -85,7 +86,7 @@ export function createCheckpoints(
       clearTimeout(timer);
       while (running) await running;
       thread?.post('close' satisfies CheckpointOrder);
-      // It answers with its end.
+      // The thread ends, so this rejects.
       await thread?.next().catch(() => {});
     },
   };

@@ -1,14 +1,13 @@
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
 import type { Database as Sqlite } from 'better-sqlite3';
 import { databaseLocked, isDatabaseBusy } from '../../../foundation/fault.ts';
-import {
-  type Call,
-  type Change,
-  type RowDatabase,
-  type Statement,
-  unlessGivenUp,
-  type Values,
-  type WriteOptions,
+import type {
+  Call,
+  Change,
+  RowDatabase,
+  Statement,
+  Values,
+  WriteOptions,
 } from '../row-database.ts';
 
 /**
@@ -191,20 +190,19 @@ class SqliteCall<T> implements Call<T> {
   }
 }
 
+function attempt<T>(change: Change<T>, { signal }: WriteOptions = {}): T {
+  signal?.throwIfAborted();
+  return resultOf(change());
+}
+
 /** The statements of an SQLite file. They run in this thread, without a wait between the statements of a change. */
 export function sqliteStatements(database: Sqlite, writer: Writer): RowDatabase {
   return {
     isInThread: true,
     sql: <Row>(text: string) => statementOf<Row>(database, text),
     read: async call => resultOf(call),
-    write(change, options) {
-      const attempt = unlessGivenUp(change, options);
-      return writer.write(() => resultOf(attempt()), options);
-    },
-    commit(change, options) {
-      const attempt = unlessGivenUp(change, options);
-      return writer.commit(() => resultOf(attempt()), options);
-    },
+    write: (change, options) => writer.write(() => attempt(change, options), options),
+    commit: (change, options) => writer.commit(() => attempt(change, options), options),
     settle: writer.settle,
   };
 }

@@ -10,7 +10,6 @@ import {
   type RowDatabase,
   type Sent,
   type StatementResults,
-  unlessGivenUp,
   type WriteOptions,
 } from '../row-database.ts';
 import { silentDatabase } from './lock-faults.ts';
@@ -109,12 +108,25 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
   };
   const read = <T>(call: Call<T>): Promise<T> => readWith(connect, call);
 
-  const tryOnce = async <T>(change: Change<T>, more: string): Promise<T> => {
-    lock?.require();
+  const tryOnce = async <T>(
+    change: Change<T>,
+    more: string,
+    signal: AbortSignal | undefined,
+  ): Promise<T> => {
+    const requireWanted = () => {
+      lock?.require();
+      signal?.throwIfAborted();
+    };
+    requireWanted();
     const client = await connect();
     try {
-      // The lock may have been lost while this change waited for a connection.
-      lock?.require();
+      // The lock may have been lost, or the caller may have left, while this change waited for a connection.
+      requireWanted();
+    } catch (error) {
+      client.release();
+      throw error;
+    }
+    try {
       const first = lock ? `${beginSql}; ${lock.fence}${more}` : beginSql + more;
       const result = await inTransaction(client, change(), first);
       client.release();
@@ -130,13 +142,13 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
   const transact = async <T>(
     change: Change<T>,
     more: string,
-    { patienceMs = defaultPatienceMs }: WriteOptions = {},
+    { patienceMs = defaultPatienceMs, signal }: WriteOptions = {},
   ): Promise<T> => {
     const deadline = performance.now() + patienceMs;
     let met = 0;
     for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(longestPauseMs, pauseMs * 2)) {
       try {
-        const attempt = () => tryOnce(change, more);
+        const attempt = () => tryOnce(change, more, signal);
         return await (met < mostMeetings ? passage.together(attempt) : passage.alone(attempt));
       } catch (error) {
         const fault = faultOf(error);
@@ -159,8 +171,7 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
 
   const running = new Set<Promise<unknown>>();
   const tracked = <T>(change: Change<T>, more: string, options?: WriteOptions): Promise<T> => {
-    const attempt = unlessGivenUp(change, options);
-    const work = settleFirst().then(() => transact(attempt, more, options));
+    const work = settleFirst().then(() => transact(change, more, options));
     running.add(work);
     const forget = () => running.delete(work);
     work.then(forget, forget);
