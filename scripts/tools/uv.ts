@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { inflateRawSync } from 'node:zlib';
+import { zipBytes, zipEndIn, zipEntryAt, zipSignatures } from '../../src/archives/zip-records.ts';
 import { indexOfPip } from '../../test/world/python-index.ts';
 import { uvFolder, uvVersion } from '../../test/world/tools.ts';
 import { makeFolder } from './make-folder.ts';
@@ -58,25 +59,21 @@ async function fetched(url: string, accept: string): Promise<Buffer> {
   throw new Error(`${new URL(url).host} answered ${response.status} for uv`);
 }
 
-const localSignature = 0x04034b50;
-const entrySignature = 0x02014b50;
-
 /** Returns the program in a wheel whose digest was checked. Source: PKWARE APPNOTE 6.3.9, 4.3. */
 function programIn(wheel: Buffer): Buffer {
   const name = `uv-${uvVersion}.data/scripts/uv`;
-  const end = wheel.lastIndexOf(Buffer.from([0x50, 0x4b, 5, 6]));
-  let at = wheel.readUInt32LE(end + 16);
-  while (wheel.readUInt32LE(at) === entrySignature) {
-    const nameLength = wheel.readUInt16LE(at + 28);
-    if (wheel.toString('utf8', at + 46, at + 46 + nameLength) === name) {
-      const size = wheel.readUInt32LE(at + 20);
-      const start = wheel.readUInt32LE(at + 42);
-      if (wheel.readUInt32LE(start) !== localSignature) break;
-      const content = start + 30 + wheel.readUInt16LE(start + 26) + wheel.readUInt16LE(start + 28);
-      const bytes = wheel.subarray(content, content + size);
-      return wheel.readUInt16LE(at + 10) === 0 ? bytes : inflateRawSync(bytes);
+  let at = zipEndIn(wheel)?.start ?? 0;
+  while (wheel.readUInt32LE(at) === zipSignatures.entry) {
+    const { method, packedSize, nameLength, offset } = zipEntryAt(wheel, at);
+    const nameAt = at + zipBytes.entry;
+    if (wheel.toString('utf8', nameAt, nameAt + nameLength) === name) {
+      if (wheel.readUInt32LE(offset) !== zipSignatures.local) break;
+      const lengths = wheel.readUInt16LE(offset + 26) + wheel.readUInt16LE(offset + 28);
+      const content = offset + zipBytes.local + lengths;
+      const bytes = wheel.subarray(content, content + packedSize);
+      return method === 0 ? bytes : inflateRawSync(bytes);
     }
-    at += 46 + nameLength + wheel.readUInt16LE(at + 30) + wheel.readUInt16LE(at + 32);
+    at = nameAt + nameLength + wheel.readUInt16LE(at + 30) + wheel.readUInt16LE(at + 32);
   }
   throw new Error(`The wheel of uv has no ${name}`);
 }

@@ -97,9 +97,9 @@ export class Thread<M> implements AsyncDisposable {
   }
 
   /**
-   * Ends the thread, whatever it does. A caller that waits for a message gets the reason, if there is one and no message is left. Node ends the whole
-   * process if a thread is terminated between the two steps in which it makes a zlib stream (`CHECK(init_done_ && "close before
-   * init")` in `src/node_zlib.cc`), so this waits for that.
+   * Ends the thread, whatever it does. A caller that waits for a message gets the reason, if there is one and no message is left.
+   * Node ends the whole process if a thread is terminated between the two steps in which it makes a zlib stream
+   * (`CHECK(init_done_ && "close before init")` in `src/node_zlib.cc`), so this waits for that.
    */
   async end(reason?: unknown): Promise<void> {
     if (reason !== undefined) this.#lose(reason);
