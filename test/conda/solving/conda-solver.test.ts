@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import type { SolveRequest } from '../../../src/conda/solving/conda-solver.ts';
+import { inRoom, threadNeeds } from '../../../src/conda/threads/thread-room.ts';
 import { Fault } from '../../../src/foundation/fault.ts';
 import { type CondaChannels, startCondaChannels } from '../../world/conda-channels.ts';
 import { nativeSubdir } from '../../world/conda-package.ts';
@@ -60,26 +61,42 @@ test('a package that no channel has is reported with the most similar one', asyn
   }
 });
 
-test('environments of strangers do not delay those of users, and leave half of the queue to them', async t => {
+test('environments of anonymous callers do not delay those of users, and leave half of the queue to them', async t => {
   const channels = await startCondaChannels(packages);
   t.after(() => channels.stop());
   const { solver } = await solverFor(t, [listed(channels.url)], { limits: { maxWaiting: 10 } });
   const solved: string[] = [];
+  const refused: string[] = [];
   const solve = async (name: string, isAnonymous: boolean) => {
     const options = { signal: t.signal, log: () => {}, isAnonymous };
-    await solver.solve(requestFor(channels, {}), options);
-    solved.push(name);
+    await solver.solve(requestFor(channels, {}), options).then(
+      () => solved.push(name),
+      (error: Error) => refused.push(error.message),
+    );
   };
-  // The data of the channel is there: all of them come to the queue at the same moment.
+  const refusals = (count: number) =>
+    t.waitFor(() => assert.equal(refused.length, count), { timeout: 60_000 });
   await solve('first', false);
-  const anonymous = Array.from({ length: 8 }, (_, at) => solve(`stranger${at}`, true));
-  const users = Array.from({ length: 4 }, (_, at) => solve(`user${at}`, false));
-  const ends = await Promise.allSettled([...anonymous, ...users]);
-  const refused = ends.filter(end => end.status === 'rejected').map(({ reason }) => reason.message);
-  assert.equal(refused.length, 2, refused.join());
-  assert.match(refused[0], /^Too many environments wait to be solved/);
-  const before = solved.slice(0, solved.indexOf('user3')).filter(name => /stranger/.test(name));
-  assert.ok(before.length <= 2, solved.join());
+  // No solve begins before all of them are in the queue.
+  const others = Promise.withResolvers<void>();
+  const work = inRoom(threadNeeds.large, () => others.promise);
+  try {
+    // One waits for the room, and five for it.
+    const anonymous = Array.from({ length: 8 }, (_, at) => solve(`anonymous${at}`, true));
+    await refusals(2);
+    const users = Array.from({ length: 11 }, (_, at) => solve(`user${at}`, false));
+    await refusals(3);
+    others.resolve();
+    await Promise.all([...anonymous, ...users]);
+  } finally {
+    others.resolve();
+    await work;
+  }
+  assert.equal(refused.length, 3, refused.join());
+  assert.ok(refused.every(message => /^Too many environments wait to be solved/.test(message)));
+  const kinds = solved.slice(1).map(name => name.replace(/\d+/, ''));
+  const expected = ['anonymous', ...Array(10).fill('user'), ...Array(5).fill('anonymous')];
+  assert.deepEqual(kinds, expected);
 });
 
 test('a package that requires a newer glibc is not chosen', async t => {
