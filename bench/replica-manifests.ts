@@ -9,7 +9,8 @@ import { type Sluice, startMeasuredSluice } from '../test/world/sluice.ts';
 import type { Row } from './report.ts';
 import { interleave, median } from './stats.ts';
 
-const names = 200;
+// Clients and names have no common factor, so each pull of a client has another name.
+const names = 199;
 const requests = 1500;
 const atOnce = 20;
 const rounds = 4;
@@ -17,15 +18,24 @@ const count = 4;
 // Of a manifest that a replica handed on to the leader, when all of them were handed on.
 const formerMs = 0.45;
 
+/** A limit of pulls, and the clients that pull. */
+const settings = [
+  { limit: 'off', clients: Number.POSITIVE_INFINITY, who: 'each from a new client' },
+  { limit: '250/hour', clients: Number.POSITIVE_INFINITY, who: 'each from a new client' },
+  // A site of 1,000 nodes, each of which pulls 100 names in a minute.
+  { limit: '6000/hour', clients: 1000, who: 'from 1000 clients' },
+];
+
 /**
- * Manifests of served names from a site of replicas, beside a single server: time of main threads for each request. Each request
- * comes from another client, so with a limit, each is a pull that the leader counts.
+ * Manifests of served names from a site of replicas, beside a single server: time of main threads for each request. Each is a pull
+ * of its own, and with a limit the leader counts it.
  */
 export async function replicaManifests(postgres: Postgres, store: ObjectStore): Promise<Row[]> {
   await using registry = await startRegistry();
   const image = (await pushCorpus(registry, ['busybox:oci'])).get('busybox:oci')?.reference ?? '';
   const rows: Row[] = [];
-  for (const limit of ['off', '250/hour']) {
+  for (const { limit, clients, who } of settings) {
+    const pullAll = pullerFor(clients);
     const config = {
       accounts: { bench: 'secret' },
       buildkit: 'off',
@@ -78,7 +88,7 @@ export async function replicaManifests(postgres: Postgres, store: ObjectStore): 
       ([name, ms]) => `${name} ${median(ms).toFixed(3)} ms`,
     );
     const [one, other] = [median(costs.single), median(costs.follower)];
-    const what = `manifests, pulls.anonymous ${limit}`;
+    const what = `manifests, pulls.anonymous ${limit}, ${who}`;
     rows.push(
       {
         what: `${what}: a replica beside a single server`,
@@ -123,29 +133,27 @@ async function measured(
   return read().map((ms, at) => (ms - (before[at] ?? 0)) / requests);
 }
 
-let clients = 0;
-
-/** Pulls manifests from one server, each for another client. */
-async function pullAll(server: Sluice, images: readonly string[]): Promise<void> {
-  const agent = new Agent({ keepAlive: true, maxSockets: atOnce });
-  let begun = 0;
-  const pull = async (): Promise<void> => {
-    while (begun < requests) {
-      const image = images[begun % images.length] ?? '';
-      begun += 1;
-      clients += 1;
-      const client = [clients >> 16, clients >> 8, clients].map(part => part & 255).join('.');
-      const url = server.at(image, `manifests/${image.split(':').at(-1)}`);
-      const status = await statusOf(
-        url,
-        { accept: '*/*', 'x-forwarded-for': `10.${client}` },
-        agent,
-      );
-      if (status !== 200) throw new Error(`${url}: ${status}`);
-    }
+/** Returns what pulls manifests from one server, each for the next of so many clients. */
+function pullerFor(clients: number) {
+  let pulls = 0;
+  return async (server: Sluice, images: readonly string[]): Promise<void> => {
+    const agent = new Agent({ keepAlive: true, maxSockets: atOnce });
+    let left = requests;
+    const pull = async (): Promise<void> => {
+      while (left > 0) {
+        left -= 1;
+        pulls += 1;
+        const image = images[pulls % images.length] ?? '';
+        const client = pulls % clients;
+        const address = [10, client >> 16, client >> 8, client].map(part => part & 255).join('.');
+        const url = server.at(image, `manifests/${image.split(':').at(-1)}`);
+        const status = await statusOf(url, { accept: '*/*', 'x-forwarded-for': address }, agent);
+        if (status !== 200) throw new Error(`${url}: ${status}`);
+      }
+    };
+    await Promise.all(Array.from({ length: atOnce }, pull));
+    agent.destroy();
   };
-  await Promise.all(Array.from({ length: atOnce }, pull));
-  agent.destroy();
 }
 
 function statusOf(url: string, headers: Record<string, string>, agent: Agent): Promise<number> {

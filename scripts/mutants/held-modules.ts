@@ -382,7 +382,11 @@ export const heldModules: readonly HeldModule[] = [
   },
   {
     file: 'src/http/registry/reported-pulls.ts',
-    tests: ['test/http/reported-pulls.test.ts'],
+    tests: ['test/http/reported-pulls.test.ts', 'test/http/pull-leases.test.ts'],
+  },
+  {
+    file: 'src/server/replicas/reads/pull-leases.ts',
+    tests: ['test/http/pull-leases.test.ts'],
     equal: [['mostReportedBytes', 'how much a leader reads at once']],
   },
   { file: 'src/pypi/indexes/index-access.ts', tests: ['test/pypi/indexes/index-access.test.ts'] },

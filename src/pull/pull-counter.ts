@@ -2,7 +2,7 @@ import { boundedCache } from '../foundation/bounded-cache.ts';
 import { hostedSubjects } from '../hosted/uploads/index.ts';
 import type { Reference } from '../oci/naming.ts';
 import type { ContainerRequest } from '../request/index.ts';
-import { type ContainerToken, hashToken } from '../request/tokens/index.ts';
+import { type ContainerToken, nameIdOfToken } from '../request/tokens/index.ts';
 import type { PullSubject } from '../storage/rows/index.ts';
 
 const windowMs = 30_000;
@@ -40,7 +40,7 @@ export function createPullCounter(now: () => number = () => performance.now()): 
 
 /** Returns the subject of pulls through a container token. It contains the hash only: the token gives access. */
 export function containerSubject(token: ContainerToken): PullSubject {
-  return `container ${hashToken(token).toString('hex')}` as PullSubject;
+  return `container ${nameIdOfToken(token)}` as PullSubject;
 }
 
 /** Returns the subjects of a pull through a container token; an image of this server counts as pulled too. */

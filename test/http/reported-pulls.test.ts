@@ -1,30 +1,15 @@
 /** Pulls that a replica answers, and the leader counts. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Fault } from '../../src/foundation/fault.ts';
-import { type CallerRates, createLimiter } from '../../src/http/limits/limiter.ts';
-import { createPullMeter } from '../../src/http/registry/pull-meter.ts';
 import {
   createTakePulls,
   type ReportedPull,
   readPullReplies,
   readReportedPulls,
 } from '../../src/http/registry/reported-pulls.ts';
-import { createPullCounter } from '../../src/pull/pull-counter.ts';
-import type { ContainerRequest } from '../../src/request/container-request.ts';
 import { createGatheredPulls } from '../../src/server/replicas/reads/gathered-pulls.ts';
 import { LeaderOnly } from '../../src/server/replicas/reads/leader-only.ts';
-import { createPullReporter } from '../../src/server/replicas/reads/pull-reporter.ts';
-
-const limit = 2;
-const rate = { count: limit, seconds: 3600 };
-const usualRates: CallerRates = { anonymous: rate, authenticated: undefined };
-const request = (token: string, user?: string) =>
-  ({
-    token,
-    isMounted: false,
-    caller: { address: '', ...(user === undefined ? {} : { user }) },
-  }) as unknown as ContainerRequest;
+import { pull, type Replica, request, startSite } from './reported-pulls-world.ts';
 
 const hostedPull = {
   client: '',
@@ -32,71 +17,6 @@ const hostedPull = {
   repository: 'x',
   reference: 'y',
   digest: 'z' as never,
-};
-
-function startSite(rates: CallerRates = usualRates) {
-  const clock = { now: 1 };
-  const now = () => clock.now;
-  const counted: string[] = [];
-  const hosted: string[] = [];
-  const described: string[] = [];
-  const get = async (token: string) => {
-    if (token === 'ended') throw new Fault('not-found', 'ended');
-    if (!site.hasDatabase) throw new Fault('unavailable', 'no database', { phase: 'store' });
-    return request(token, token === 'of a user' ? 'ada' : undefined);
-  };
-  const createLeader = () =>
-    createTakePulls({
-      tokens: {
-        get,
-        async describe(token) {
-          described.push(token);
-          return request(token);
-        },
-      },
-      meter: createPullMeter({
-        counter: createPullCounter(now),
-        limiter: createLimiter('pulls', now),
-        rates,
-        usage: { add() {} } as never,
-        record: ({ token }) => counted.push(token),
-      }),
-      countHosted: ({ repository }) => hosted.push(repository),
-      async requireRight({ token }) {
-        if (token === 'without a right') throw new Fault('denied', 'no right');
-        if (token === 'of a slow registry') return new Promise(() => {});
-      },
-    });
-  const messages: (readonly ReportedPull[])[] = [];
-  const site = {
-    leader: createLeader() as ReturnType<typeof createLeader> | undefined,
-    hasDatabase: true,
-  };
-  const createReplica = () =>
-    createPullReporter({
-      rates,
-      now,
-      async send(pulls) {
-        messages.push(pulls);
-        const sent = readReportedPulls(Buffer.from(JSON.stringify(pulls)));
-        const replies = await site.leader?.(sent);
-        return replies && readPullReplies(Buffer.from(JSON.stringify(replies)), pulls.length);
-      },
-    });
-  const reporter = createReplica();
-  return {
-    ...{ clock, counted, hosted, described, messages, site, reporter },
-    createLeader,
-    createReplica,
-  };
-}
-
-type Replica = Pick<ReturnType<typeof startSite>, 'reporter'>;
-
-const pull = async ({ reporter }: Replica, client: string, token: string) => {
-  const asked = request(token, token === 'of a user' ? 'ada' : undefined);
-  if (!reporter.meter.admit(client, asked)) await reporter.meter.count(client, asked);
-  return reporter.meter.headers(client, asked)['ratelimit-remaining'];
 };
 
 test('the leader limits the pulls of a replica, and counts each once', async () => {
@@ -234,66 +154,6 @@ test('the minute without a leader begins when it is missed, also at a replica th
   reporter.close();
 });
 
-/** Returns the pulls that four replicas admit, those that one server admits at the same moments, and how many are refused. */
-async function countAtFour(limit: number, rounds: number) {
-  const rates = { ...usualRates, anonymous: { count: limit, seconds: 3600 } };
-  const site = startSite(rates);
-  const { clock, counted } = site;
-  const replicas = Array.from({ length: 4 }, () => ({ reporter: site.createReplica() }));
-  const now = () => clock.now;
-  let single = 0;
-  const meter = createPullMeter({
-    counter: createPullCounter(now),
-    limiter: createLimiter('pulls', now),
-    rates,
-    usage: { add() {} } as never,
-    record() {
-      single += 1;
-    },
-  });
-  let seed = 7;
-  const below = (count: number): number => {
-    seed = (seed * 48_271) % (2 ** 31 - 1);
-    return Math.floor((seed / 2 ** 31) * count);
-  };
-  let refused = 0;
-  for (let round = 0; round < rounds; round += 1) {
-    clock.now += below(15_000);
-    // Clients ask several replicas at once, and again within the same pull.
-    const pulls = Array.from({ length: 1 + below(3) }, () => ({
-      client: `192.0.2.${below(2)}`,
-      token: `token ${below(2)}`,
-      replica: replicas[below(4)] as Replica,
-    }));
-    const results = await Promise.allSettled(
-      pulls.map(({ client, token, replica }) => pull(replica, client, token)),
-    );
-    for (const result of results) {
-      if (result.status === 'fulfilled') continue;
-      assert.ok(result.reason instanceof LeaderOnly);
-      refused += 1;
-    }
-    for (const { client, token } of pulls) {
-      try {
-        if (!meter.admit(client, request(token))) meter.count(client, request(token));
-      } catch {
-        // The limit is reached.
-      }
-    }
-  }
-  for (const { reporter } of replicas) reporter.close();
-  return { counted: counted.length, single, refused };
-}
-
-test('four replicas admit what one server does, within 5 %', async () => {
-  for (const limit of [20, 10_000]) {
-    const { counted, single, refused } = await countAtFour(limit, 200);
-    assert.equal(refused > 0, limit === 20);
-    const said = `${counted} pulls, and ${single} at a single server, limit ${limit}`;
-    assert.ok(Math.abs(counted / single - 1) <= 0.05, said);
-  }
-});
-
 test('pulls that arrive while a message is on its way share the next one', async () => {
   const site = startSite();
   await Promise.all(Array.from({ length: 20 }, (_, n) => pull(site, `client ${n}`, 'a')));
@@ -404,11 +264,7 @@ test('a leader that takes none of a message gets no further ones at once', async
     sent.push(pulls.length);
     return pulls.map(() => ({ isAdmitted: false, isUnknown: true }));
   };
-  const gathered = createGatheredPulls(
-    send,
-    () => {},
-    () => 1,
-  );
+  const gathered = createGatheredPulls(send, () => 1);
   for (let at = 0; at < 5000; at += 1) gathered.add(done(String(at)));
   await gathered.flush();
   assert.ok(sent.length <= 2, `${sent}`);
@@ -423,11 +279,7 @@ test('a pull that the leader can never look up is sent a number of times, and ot
       counts.set(token, (counts.get(token) ?? 0) + 1);
       return { isAdmitted: true, isUnknown: token === 'unreadable' };
     });
-  const gathered = createGatheredPulls(
-    send,
-    () => {},
-    () => 1,
-  );
+  const gathered = createGatheredPulls(send, () => 1);
   gathered.add(done('unreadable'));
   for (let round = 0; round < 150; round += 1) {
     gathered.add(done(`good ${round}`));

@@ -7,6 +7,7 @@ import {
   isNameId,
   isToken,
   nameIdOf,
+  nameIdOfToken,
   tokenLabel,
   tokenLength,
 } from '../../src/request/tokens/container-token.ts';
@@ -57,6 +58,7 @@ test('the id of a name is the hash of its token in 64 lower-case hex digits', ()
   assert.equal(token.length, tokenLength);
   const id = nameIdOf(hashToken(token));
   assert.equal(id, hashToken(token).toString('hex'));
+  assert.equal(id, nameIdOfToken(token));
   assert.ok(isNameId(id));
   for (const text of ['', `${id}0`, `0${id}`, `${id}\n`, id.slice(1), 'A'.repeat(64), token]) {
     assert.ok(!isNameId(text), text);

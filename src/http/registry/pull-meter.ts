@@ -2,7 +2,13 @@ import { dayOf } from '../../foundation/telemetry/counted.ts';
 import type { PullCounter } from '../../pull/index.ts';
 import { type ContainerRequest, countedArchitecture } from '../../request/index.ts';
 import type { UsageStore } from '../../storage/rows/index.ts';
-import { type CallerRates, type Limiter, limitHeaders, rateFor } from '../limits/limiter.ts';
+import {
+  type Allowance,
+  type CallerRates,
+  type Limiter,
+  limitHeaders,
+  rateFor,
+} from '../limits/limiter.ts';
 
 /** Limits and counts pulls of served names. */
 export interface PullMeter {
@@ -33,6 +39,8 @@ export interface OwnPullMeter extends PullMeter {
   count(client: string, request: ContainerRequest): void;
   /** Returns how long further requests of the pull count as the same one, ms. 0: it is not counted. */
   leftMs(client: string, request: ContainerRequest): number;
+  /** Returns what the caller of a pull has left; undefined without a limit. */
+  allowance(client: string, request: ContainerRequest): Allowance | undefined;
   /** Counts a pull that has happened, even when the limit is reached. */
   note(client: string, request: ContainerRequest): void;
 }
@@ -54,7 +62,13 @@ export function createPullMeter({
     if (isMounted) usage.add('mounted', day, caller.org, arch);
     record(request);
   };
+  const allowance: OwnPullMeter['allowance'] = (client, request) => {
+    const limit = rateFor(rates, request.caller, client);
+    return limit && limiter.peek(limit.key, limit.rate);
+  };
   return {
+    allowance,
+
     admit(client, request) {
       // The first request of a pull takes one event. The others of the pull pass even at the limit.
       if (counter.isRunning(client, request.token)) return true;
@@ -81,8 +95,8 @@ export function createPullMeter({
     },
 
     headers(client, request) {
-      const limit = rateFor(rates, request.caller, client);
-      return limit ? limitHeaders(limiter.peek(limit.key, limit.rate)) : {};
+      const left = allowance(client, request);
+      return left ? limitHeaders(left) : {};
     },
   };
 }

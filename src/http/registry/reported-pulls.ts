@@ -3,6 +3,7 @@ import { Fault } from '../../foundation/fault.ts';
 import type { Digest } from '../../oci/digest.ts';
 import type { ContainerRequest } from '../../request/index.ts';
 import type { TokenRegistry } from '../../request/tokens/index.ts';
+import { type Allowance, limitHeaders } from '../limits/limiter.ts';
 import type { CountHostedPull } from './hosted/hosted-pulls.ts';
 import type { OwnPullMeter } from './pull-meter.ts';
 
@@ -53,6 +54,11 @@ export interface PullReply {
    * before.
    */
   readonly leftMs?: number | undefined;
+  /**
+   * How many pulls of a caller with a limit the replica may answer before the leader has counted them. It sends each within half a
+   * second.
+   */
+  readonly mayBegin?: number | undefined;
   /** The headers with the remaining allowance. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
 }
@@ -62,6 +68,7 @@ const pullReplies: z.ZodType<readonly PullReply[]> = z.array(
     isAdmitted: z.boolean(),
     isUnknown: z.boolean().optional(),
     leftMs: z.number().nonnegative().optional(),
+    mayBegin: z.number().int().nonnegative().optional(),
     headers: z.record(text, text).optional(),
   }),
 );
@@ -117,15 +124,19 @@ export function createTakePulls(deps: TakePullsDeps): TakePulls {
     // Nothing waits after this: a pull that the replica counts by itself is not counted here later.
     const found = what === 'done' ? reportedRequest(token) : tokens.get(token);
     const request = await Promise.race([found, late]);
-    if (what === 'done') {
-      const leftMs = meter.leftMs(client, request);
-      meter.note(client, request);
-      return leftMs > 0 ? { isAdmitted: true, leftMs } : admitted;
-    }
-    if (what === 'pull') meter.count(client, request);
+    const countedMs = meter.leftMs(client, request);
+    if (what === 'done') meter.note(client, request);
+    else if (what === 'pull') meter.count(client, request);
     else meter.admit(client, request);
-    const leftMs = meter.leftMs(client, request);
-    return { isAdmitted: true, leftMs, headers: meter.headers(client, request) };
+    const leftMs = what === 'done' ? countedMs || undefined : meter.leftMs(client, request);
+    const allowance = meter.allowance(client, request);
+    const headers = allowance && limitHeaders(allowance);
+    return {
+      isAdmitted: true,
+      leftMs,
+      mayBegin: allowance && mayBeginElsewhere(allowance),
+      headers,
+    };
   };
 
   return async pulls => {
@@ -138,6 +149,16 @@ export function createTakePulls(deps: TakePullsDeps): TakePulls {
       clearTimeout(timer);
     }
   };
+}
+
+// A replica may have up to an eightieth of a limit on its way to the leader, so three of them let through at most 3.75 % too
+// many, and fewer near the limit, where the leader is asked about each pull.
+const shareOfLimit = 80;
+const shareOfRest = 16;
+
+/** Returns how many pulls another replica may answer before the leader knows of them. */
+function mayBeginElsewhere({ limit, remaining }: Allowance): number {
+  return Math.floor(Math.min(limit / shareOfLimit, remaining / shareOfRest));
 }
 
 /** A failure of this server or of what it needs refuses nothing. */

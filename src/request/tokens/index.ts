@@ -3,9 +3,9 @@
 export {
   type ContainerToken,
   createToken,
-  hashToken,
   isNameId,
   type NameId,
+  nameIdOfToken,
   tokenLabel,
 } from './container-token.ts';
 export { neededRoots } from './needed-roots.ts';

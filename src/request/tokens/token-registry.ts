@@ -10,6 +10,7 @@ import {
   isToken,
   type NameId,
   nameIdOf,
+  nameIdOfToken,
   tokenLabel,
 } from './container-token.ts';
 import { neededKey, neededRoots } from './needed-roots.ts';
@@ -301,7 +302,7 @@ export function endOf({
 }
 
 function idOf(token: string): NameId {
-  return nameIdOf(hashToken(token as ContainerToken));
+  return nameIdOfToken(token as ContainerToken);
 }
 
 function identity(token: ContainerToken): Pick<ContainerRequest, 'token' | 'label'> {

@@ -7,7 +7,8 @@ import { retryMs, type SendPulls } from './leader-requests.ts';
 
 /** Pulls that were answered already: the leader counts them a little later. */
 export interface GatheredPulls {
-  add(pull: ReportedPull): void;
+  /** @param settle receives what the leader says; undefined when the pull is given up */
+  add(pull: ReportedPull, settle?: (reply: PullReply | undefined) => void): void;
   /** False while pulls wait for a leader that cannot be reached, and no more of them can wait. */
   hasRoom(): boolean;
   /** Sends what waits. Resolves when the leader has it, or does not answer. */
@@ -23,15 +24,11 @@ const mostFailures = 100;
 
 interface Waiting {
   readonly pull: ReportedPull;
+  readonly settle: (reply: PullReply | undefined) => void;
   readonly failures: number;
 }
 
-/** @param onReply receives what the leader says to each pull that it has taken */
-export function createGatheredPulls(
-  send: SendPulls,
-  onReply: (pull: ReportedPull, reply: PullReply) => void,
-  now: () => number,
-): GatheredPulls {
+export function createGatheredPulls(send: SendPulls, now: () => number): GatheredPulls {
   const waiting: Waiting[] = [];
   /** On their way, and those of them that the leader has not taken. */
   let held: Waiting[] = [];
@@ -49,17 +46,20 @@ export function createGatheredPulls(
       held = [...kept, ...batch];
       const replies = await send(batch.map(({ pull }) => pull));
       const refused: Waiting[] = [];
-      for (const [at, { pull, failures }] of batch.entries()) {
+      for (const [at, one] of batch.entries()) {
         const reply = replies?.[at];
-        if (reply && !reply.isUnknown) onReply(pull, reply);
-        else refused.push({ pull, failures: failures + 1 });
+        if (reply && !reply.isUnknown) one.settle(reply);
+        else refused.push({ ...one, failures: one.failures + 1 });
       }
       if (refused.length === batch.length) {
         // A leader that takes none of them would take none of the others, and they can wait for the next one.
         kept.push(...batch);
         break;
       }
-      kept.push(...refused.filter(({ failures }) => failures < mostFailures));
+      for (const one of refused) {
+        if (one.failures < mostFailures) kept.push(one);
+        else one.settle(undefined);
+      }
       left = kept.length === 0 ? waiting.length : left - batch.length;
     }
     held = [];
@@ -79,8 +79,8 @@ export function createGatheredPulls(
     if (!isClosed) timer ??= setTimeout(begin, ms).unref();
   };
   return {
-    add(pull) {
-      waiting.push({ pull, failures: 0 });
+    add(pull, settle = () => {}) {
+      waiting.push({ pull, settle, failures: 0 });
       const isRefused = now() - keptAt < retryMs;
       if (waiting.length >= mostReportedPulls && !sending && !isRefused) void begin();
       else later(isRefused ? retryMs : gatherMs);

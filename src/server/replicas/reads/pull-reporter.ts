@@ -10,6 +10,7 @@ import { createPullCounter } from '../../../pull/index.ts';
 import { createGatheredPulls, type GatheredPulls } from './gathered-pulls.ts';
 import { LeaderOnly } from './leader-only.ts';
 import { createLeaderRequests, type SendPulls } from './leader-requests.ts';
+import { createPullLeases } from './pull-leases.ts';
 
 /** Lets the leader count the pulls that this replica answers. Limits are those of the leader. */
 export interface PullReporter extends Pick<GatheredPulls, 'hasRoom' | 'flush' | 'close'> {
@@ -64,22 +65,19 @@ export function createPullReporter(deps: PullReporterDeps): PullReporter {
   const askCount = createLeaderRequests(sendCounted, countPace, now);
   // Their answers say nothing about the others: a registry that does not answer is no fault of the leader.
   const askRight = createLeaderRequests(send, rightPace, now);
-  const gathered = createGatheredPulls(
-    sendCounted,
-    (pull, { leftMs }) => {
-      if (pull.kind !== 'served' || leftMs === undefined) return;
-      // Another replica was faster: its pull ends earlier.
-      const { client, token } = pull;
-      if (leftMs < counter.leftMs(client, token)) counter.begin(client, token, leftMs);
-    },
-    now,
-  );
+  const gathered = createGatheredPulls(sendCounted, now);
+  const leases = createPullLeases(now);
 
   const keyOf = (client: string, token: string) => `${client} ${token}`;
 
-  /** Returns what the leader says to a pull with a limit; undefined while this replica counts it by itself. */
+  /**
+   * Returns what the leader says to a pull with a limit; undefined while this replica counts it by itself.
+   *
+   * @param key of the limit
+   */
   const decide = async (
     pull: ReportedPull & { kind: 'served' },
+    key: string,
   ): Promise<PullReply | undefined> => {
     const reply = await askCount(pull);
     if (!reply || reply.isUnknown) {
@@ -87,6 +85,7 @@ export function createPullReporter(deps: PullReporterDeps): PullReporter {
       if (!isBrief) throw new LeaderOnly('it counts pulls');
       return undefined;
     }
+    leases.note(key, reply);
     if (!reply.isAdmitted) throw new LeaderOnly('it limits the pull');
     if (reply.headers) remaining.set(keyOf(pull.client, pull.token), reply.headers);
     return reply;
@@ -97,18 +96,30 @@ export function createPullReporter(deps: PullReporterDeps): PullReporter {
 
     async count(client, request) {
       const { token } = request;
+      // Others were faster.
+      if (counter.isRunning(client, token)) return;
       const limit = rateFor(rates, request.caller, client);
       const pull = { kind: 'served', client, token } as const;
-      const asked = now();
-      const reply = limit && (await decide({ ...pull, what: 'pull' }));
-      if (reply) {
-        // It may have begun at another replica. The time on the way is part of it.
-        const { leftMs = windowMs } = reply;
-        counter.begin(client, token, leftMs - (now() - asked));
-        return;
+      const lease = limit && leases.take(limit.key);
+      if (lease) {
+        remaining.set(keyOf(client, token), lease.headers);
+      } else if (limit) {
+        const asked = now();
+        const reply = await decide({ ...pull, what: 'pull' }, limit.key);
+        if (reply) {
+          // It may have begun at another replica. The time on the way is part of it.
+          const { leftMs = windowMs } = reply;
+          counter.begin(client, token, leftMs - (now() - asked));
+          return;
+        }
+        alone.take(limit.key, limit.rate);
       }
-      if (limit) alone.take(limit.key, limit.rate);
-      gathered.add({ ...pull, what: 'done' });
+      gathered.add({ ...pull, what: 'done' }, reply => {
+        lease?.settle(reply);
+        const leftMs = reply?.leftMs ?? windowMs;
+        // Another replica was faster: its pull ends earlier.
+        if (leftMs < counter.leftMs(client, token)) counter.begin(client, token, leftMs);
+      });
       counter.begin(client, token);
     },
 
@@ -116,7 +127,12 @@ export function createPullReporter(deps: PullReporterDeps): PullReporter {
       const { token } = request;
       const limit = rateFor(rates, request.caller, client);
       if (!limit) return;
-      const reply = await decide({ kind: 'served', client, token, what: 'look' });
+      const headers = leases.look(limit.key);
+      if (headers) {
+        remaining.set(keyOf(client, token), headers);
+        return;
+      }
+      const reply = await decide({ kind: 'served', client, token, what: 'look' }, limit.key);
       if (!reply) alone.check(limit.key, limit.rate);
     },
 

@@ -1,0 +1,160 @@
+/** Limits of pulls that replicas answer before the leader has counted them. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createLimiter } from '../../src/http/limits/limiter.ts';
+import { createPullMeter } from '../../src/http/registry/pull-meter.ts';
+import type { ReportedPull } from '../../src/http/registry/reported-pulls.ts';
+import { createPullCounter } from '../../src/pull/pull-counter.ts';
+import { LeaderOnly } from '../../src/server/replicas/reads/leader-only.ts';
+import { pull, type Replica, request, startSite, usualRates } from './reported-pulls-world.ts';
+
+/** Returns the pulls that four replicas admit, those that one server admits at the same moments, and how many are refused. */
+async function countAtFour(limit: number, rounds: number, stepMs: number) {
+  const rates = { ...usualRates, anonymous: { count: limit, seconds: 3600 } };
+  const site = startSite(rates);
+  const { clock, counted } = site;
+  const replicas = Array.from({ length: 4 }, () => ({ reporter: site.createReplica() }));
+  const now = () => clock.now;
+  let single = 0;
+  const meter = createPullMeter({
+    counter: createPullCounter(now),
+    limiter: createLimiter('pulls', now),
+    rates,
+    usage: { add() {} } as never,
+    record() {
+      single += 1;
+    },
+  });
+  let seed = 7;
+  const below = (count: number): number => {
+    seed = (seed * 48_271) % (2 ** 31 - 1);
+    return Math.floor((seed / 2 ** 31) * count);
+  };
+  const flushAll = () => Promise.all(replicas.map(({ reporter }) => reporter.flush()));
+  let flushedAt = 0;
+  let refused = 0;
+  for (let round = 0; round < rounds; round += 1) {
+    clock.now += below(stepMs);
+    // Clients ask several replicas at once, and again within the same pull.
+    const pulls = Array.from({ length: 1 + below(3) }, () => ({
+      client: `192.0.2.${below(2)}`,
+      token: `token ${below(2)}`,
+      replica: replicas[below(4)] as Replica,
+    }));
+    const results = await Promise.allSettled(
+      pulls.map(({ client, token, replica }) => pull(replica, client, token)),
+    );
+    for (const result of results) {
+      if (result.status === 'fulfilled') continue;
+      assert.ok(result.reason instanceof LeaderOnly);
+      refused += 1;
+    }
+    if (clock.now - flushedAt >= 500) {
+      await flushAll();
+      flushedAt = clock.now;
+    }
+    for (const { client, token } of pulls) {
+      try {
+        if (!meter.admit(client, request(token))) meter.count(client, request(token));
+      } catch {
+        // The limit is reached.
+      }
+    }
+  }
+  await flushAll();
+  for (const { reporter } of replicas) reporter.close();
+  return { counted: counted.length, single, refused };
+}
+
+test('four replicas admit what one server does, within 5 %', async () => {
+  for (const [limit, stepMs, rounds] of [
+    [20, 15_000, 200],
+    [160, 15_000, 1000],
+    [10_000, 15_000, 200],
+    [10_000, 500, 1000],
+  ] as const) {
+    const { counted, single, refused } = await countAtFour(limit, rounds, stepMs);
+    assert.equal(refused > 0, limit < 10_000, `${refused} refused, limit ${limit}`);
+    const said = `${counted} pulls, and ${single} at a single server, limit ${limit}`;
+    assert.ok(Math.abs(counted / single - 1) <= 0.05, said);
+  }
+});
+
+test('far from a limit, the leader is not asked about each pull, and counts all of them', async () => {
+  const site = startSite({ ...usualRates, anonymous: { count: 800, seconds: 3600 } });
+  const { clock, counted, messages, reporter } = site;
+  const asked = () => messages.flat().filter(one => one.kind === 'served' && one.what !== 'done');
+  assert.equal(await pull(site, 'client', 'first'), '799');
+  // Ten may be on their way, the checks beside them not counted.
+  for (let at = 0; at < 10; at += 1) {
+    await reporter.meter.look?.('client', request(`token ${at}`));
+    assert.equal(await pull(site, 'client', `token ${at}`), String(798 - at));
+  }
+  assert.deepEqual([asked().length, counted.length], [1, 1]);
+  assert.equal(await pull(site, 'client', 'eleventh'), '798');
+  assert.equal(asked().length, 2);
+  await reporter.flush();
+  assert.equal(counted.length, 12);
+  // The leader renews what it allows with each message, and only one that is old is not used.
+  for (let round = 0; round < 5; round += 1) {
+    for (let at = 0; at < 10; at += 1) await pull(site, 'client', `${round} ${at}`);
+    await reporter.flush();
+    clock.now += 29_000;
+  }
+  assert.deepEqual([asked().length, counted.length], [2, 62]);
+  clock.now += 1000;
+  assert.equal(await pull(site, 'client', 'later'), '737');
+  assert.equal(asked().length, 3);
+  // Others have limits of their own.
+  await pull(site, 'client 2', 'first');
+  assert.equal(asked().length, 4);
+  reporter.close();
+});
+
+test('near a limit, the leader is asked about each pull', async () => {
+  const site = startSite({ ...usualRates, anonymous: { count: 800, seconds: 3600 } });
+  const { counted, reporter } = site;
+  for (let at = 0; at < 800; at += 1) {
+    await pull(site, 'client', `token ${at}`);
+    if (at % 7 === 0) await reporter.flush();
+  }
+  await assert.rejects(pull(site, 'client', 'one more'), LeaderOnly);
+  await assert.rejects(async () => reporter.meter.look?.('client', request('x')), LeaderOnly);
+  await reporter.flush();
+  assert.equal(counted.length, 800);
+  reporter.close();
+});
+
+test('four replicas that use all that they may at one moment exceed a limit by at most 5 %', async () => {
+  const limit = 800;
+  const site = startSite({ ...usualRates, anonymous: { count: limit, seconds: 3600 } });
+  const { counted } = site;
+  const replicas = Array.from({ length: 4 }, () => ({ reporter: site.createReplica() }));
+  for (const [at, replica] of replicas.entries()) await pull(replica, 'client', `first ${at}`);
+  // Another way to the leader takes all that is left.
+  const take = (token: string): ReportedPull => ({
+    ...{ kind: 'served', client: 'client', token },
+    what: 'pull',
+  });
+  const rest = Array.from({ length: limit }, (_, at) => take(`of others ${at}`));
+  const replies = (await site.site.leader?.(rest)) ?? [];
+  assert.equal(replies.filter(({ isAdmitted }) => isAdmitted).length, limit - 4);
+  let beyond = 0;
+  for (const [at, replica] of replicas.entries()) {
+    // Also while the reports are on their way.
+    for (let one = 0; one < 40; one += 1) {
+      const flushed = one === 5 ? replica.reporter.flush() : undefined;
+      await pull(replica, 'client', `late ${at} ${one}`).then(
+        () => {
+          beyond += 1;
+        },
+        error => assert.ok(error instanceof LeaderOnly),
+      );
+      await flushed;
+    }
+  }
+  await Promise.all(replicas.map(({ reporter }) => reporter.flush()));
+  for (const { reporter } of [...replicas, site]) reporter.close();
+  assert.ok(beyond <= limit * 0.05, `${beyond} pulls beyond ${limit}`);
+  assert.equal(counted.length, limit + beyond);
+});
