@@ -383,11 +383,16 @@ export const heldModules: readonly HeldModule[] = [
   {
     file: 'src/http/registry/reported-pulls.ts',
     tests: ['test/http/reported-pulls.test.ts', 'test/http/pull-leases.test.ts'],
+    equal: [['mostReportedBytes', 'how much a leader reads at once']],
   },
   {
     file: 'src/server/replicas/reads/pull-leases.ts',
     tests: ['test/http/pull-leases.test.ts'],
-    equal: [['mostReportedBytes', 'how much a leader reads at once']],
+    equal: [
+      ['mostKeys', 'how much memory it takes'],
+      ['headers[remainingHeader] ?? 0 -> headers[remainingHeader]', 'a lease has this header'],
+      ['headers[remainingHeader] ?? 0: 0 -> 1', 'a lease has this header'],
+    ],
   },
   { file: 'src/pypi/indexes/index-access.ts', tests: ['test/pypi/indexes/index-access.test.ts'] },
   {

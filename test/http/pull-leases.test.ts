@@ -91,6 +91,7 @@ test('far from a limit, the leader is not asked about each pull, and counts all 
     assert.equal(await pull(site, 'client', `token ${at}`), String(798 - at));
   }
   assert.deepEqual([asked().length, counted.length], [1, 1]);
+  assert.equal(reporter.meter.headers('client', request('token 1'))['ratelimit-limit'], '800');
   assert.equal(await pull(site, 'client', 'eleventh'), '798');
   assert.equal(asked().length, 2);
   await reporter.flush();
@@ -99,16 +100,31 @@ test('far from a limit, the leader is not asked about each pull, and counts all 
   for (let round = 0; round < 5; round += 1) {
     for (let at = 0; at < 10; at += 1) await pull(site, 'client', `${round} ${at}`);
     await reporter.flush();
-    clock.now += 29_000;
+    clock.now += 29_999;
   }
   assert.deepEqual([asked().length, counted.length], [2, 62]);
-  clock.now += 1000;
+  clock.now += 1;
   assert.equal(await pull(site, 'client', 'later'), '737');
   assert.equal(asked().length, 3);
   // Others have limits of their own.
   await pull(site, 'client 2', 'first');
   assert.equal(asked().length, 4);
   reporter.close();
+});
+
+test('an eightieth of a limit, or a sixteenth of what is left, may be on its way', async () => {
+  const limit = 8000;
+  const { site } = startSite({ ...usualRates, anonymous: { count: limit, seconds: 3600 } });
+  const done = (token: string): ReportedPull => ({
+    ...{ kind: 'served', client: 'client', token },
+    what: 'done',
+  });
+  const replies = await site.leader?.(Array.from({ length: limit + 1 }, (_, at) => done(`${at}`)));
+  const mayBegin = (counted: number) => replies?.[counted - 1]?.mayBegin;
+  assert.deepEqual([mayBegin(1), mayBegin(limit - 1600)], [100, 100]);
+  assert.deepEqual([mayBegin(limit - 1599), mayBegin(limit - 1584)], [99, 99]);
+  assert.deepEqual([mayBegin(limit - 16), mayBegin(limit - 15)], [1, 0]);
+  assert.deepEqual([mayBegin(limit), mayBegin(limit + 1)], [0, 0]);
 });
 
 test('near a limit, the leader is asked about each pull', async () => {

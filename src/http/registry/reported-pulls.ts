@@ -49,10 +49,7 @@ export interface PullReply {
   readonly isAdmitted: boolean;
   /** True when the leader cannot know it now, such as without its database. It has not counted the pull. */
   readonly isUnknown?: boolean | undefined;
-  /**
-   * How long further requests of the pull belong to it, ms. For a pull that was answered already, only if the leader had counted it
-   * before.
-   */
+  /** How long further requests of the pull belong to it, ms, if the leader had counted it before. */
   readonly leftMs?: number | undefined;
   /**
    * How many pulls of a caller with a limit the replica may answer before the leader has counted them. It sends each within half a
@@ -124,19 +121,15 @@ export function createTakePulls(deps: TakePullsDeps): TakePulls {
     // Nothing waits after this: a pull that the replica counts by itself is not counted here later.
     const found = what === 'done' ? reportedRequest(token) : tokens.get(token);
     const request = await Promise.race([found, late]);
-    const countedMs = meter.leftMs(client, request);
+    // Not of this one: the replica knows when it began.
+    const leftMs = meter.leftMs(client, request) || undefined;
     if (what === 'done') meter.note(client, request);
     else if (what === 'pull') meter.count(client, request);
     else meter.admit(client, request);
-    const leftMs = what === 'done' ? countedMs || undefined : meter.leftMs(client, request);
     const allowance = meter.allowance(client, request);
-    const headers = allowance && limitHeaders(allowance);
-    return {
-      isAdmitted: true,
-      leftMs,
-      mayBegin: allowance && mayBeginElsewhere(allowance),
-      headers,
-    };
+    if (!allowance) return { isAdmitted: true, leftMs };
+    const mayBegin = mayBeginElsewhere(allowance);
+    return { isAdmitted: true, leftMs, mayBegin, headers: limitHeaders(allowance) };
   };
 
   return async pulls => {
