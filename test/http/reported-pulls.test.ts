@@ -262,7 +262,7 @@ test('a leader that takes none of a message gets no further ones at once', async
   const sent: number[] = [];
   const send = async (pulls: readonly ReportedPull[]) => {
     sent.push(pulls.length);
-    return pulls.map(() => ({ isAdmitted: false, isUnknown: true }));
+    return pulls.map(() => ({ isAdmitted: false, isUnknown: true, sentAt: 1 }));
   };
   const gathered = createGatheredPulls(send, () => 1);
   for (let at = 0; at < 5000; at += 1) gathered.add(done(String(at)));
@@ -277,7 +277,7 @@ test('a pull that the leader can never look up is sent a number of times, and ot
     pulls.map(pull => {
       const token = pull.kind === 'served' ? pull.token : '';
       counts.set(token, (counts.get(token) ?? 0) + 1);
-      return { isAdmitted: true, isUnknown: token === 'unreadable' };
+      return { isAdmitted: true, isUnknown: token === 'unreadable', sentAt: 1 };
     });
   const gathered = createGatheredPulls(send, () => 1);
   gathered.add(done('unreadable'));
@@ -301,4 +301,29 @@ test('an unexpected error of the leader loses no pull', async () => {
     async requireRight() {},
   });
   assert.deepEqual(await take([done('one')]), [{ isAdmitted: false, isUnknown: true }]);
+});
+
+test('a pull is sent when its time has come, also after others, and at once after the end', async ({
+  mock,
+}) => {
+  mock.timers.enable({ apis: ['setTimeout'] });
+  const sent: number[] = [];
+  const send = async (pulls: readonly ReportedPull[]) => {
+    sent.push(pulls.length);
+    return pulls.map(() => ({ isAdmitted: true, sentAt: 1 }));
+  };
+  const gathered = createGatheredPulls(send, () => 1);
+  gathered.add(done('a'));
+  mock.timers.tick(100);
+  gathered.add(done('b'), { withinMs: 50 });
+  gathered.add(done('c'));
+  mock.timers.tick(49);
+  assert.deepEqual(sent, []);
+  mock.timers.tick(1);
+  assert.deepEqual(sent, [3]);
+  await gathered.flush();
+  gathered.close();
+  gathered.add(done('d'));
+  await gathered.flush();
+  assert.deepEqual(sent, [3, 1]);
 });

@@ -23,7 +23,7 @@ const reportedPull = z.discriminatedUnion('kind', [
     token: text,
     /**
      * `look`: a request that is only checked. `pull`: one that is counted, unless the limit is reached. `done`: one that was
-     * answered while no leader was reached.
+     * answered already.
      */
     what: z.enum(['look', 'pull', 'done']),
   }),
@@ -51,11 +51,8 @@ export interface PullReply {
   readonly isUnknown?: boolean | undefined;
   /** How long further requests of the pull belong to it, ms, if the leader had counted it before. */
   readonly leftMs?: number | undefined;
-  /**
-   * How many pulls of a caller with a limit the replica may answer before the leader has counted them. It sends each within half a
-   * second.
-   */
-  readonly mayBegin?: number | undefined;
+  /** How many pulls of a caller with a limit the replica may have answered that the leader has not counted. */
+  readonly mostUncounted?: number | undefined;
   /** The headers with the remaining allowance. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
 }
@@ -65,7 +62,7 @@ const pullReplies: z.ZodType<readonly PullReply[]> = z.array(
     isAdmitted: z.boolean(),
     isUnknown: z.boolean().optional(),
     leftMs: z.number().nonnegative().optional(),
-    mayBegin: z.number().int().nonnegative().optional(),
+    mostUncounted: z.number().int().nonnegative().optional(),
     headers: z.record(text, text).optional(),
   }),
 );
@@ -121,15 +118,15 @@ export function createTakePulls(deps: TakePullsDeps): TakePulls {
     // Nothing waits after this: a pull that the replica counts by itself is not counted here later.
     const found = what === 'done' ? reportedRequest(token) : tokens.get(token);
     const request = await Promise.race([found, late]);
-    // Not of this one: the replica knows when it began.
+    // The replica knows when a pull began that is counted now.
     const leftMs = meter.leftMs(client, request) || undefined;
     if (what === 'done') meter.note(client, request);
     else if (what === 'pull') meter.count(client, request);
     else meter.admit(client, request);
     const allowance = meter.allowance(client, request);
     if (!allowance) return { isAdmitted: true, leftMs };
-    const mayBegin = mayBeginElsewhere(allowance);
-    return { isAdmitted: true, leftMs, mayBegin, headers: limitHeaders(allowance) };
+    const mostUncounted = mostUncountedOf(allowance);
+    return { isAdmitted: true, leftMs, mostUncounted, headers: limitHeaders(allowance) };
   };
 
   return async pulls => {
@@ -144,13 +141,12 @@ export function createTakePulls(deps: TakePullsDeps): TakePulls {
   };
 }
 
-// A replica may have up to an eightieth of a limit on its way to the leader, so three of them let through at most 3.75 % too
-// many, and fewer near the limit, where the leader is asked about each pull.
+// So three replicas let through at most 3.75 % above a limit. A replica that has heard of it asks about each pull near the limit.
 const shareOfLimit = 80;
 const shareOfRest = 16;
 
 /** Returns how many pulls another replica may answer before the leader knows of them. */
-function mayBeginElsewhere({ limit, remaining }: Allowance): number {
+function mostUncountedOf({ limit, remaining }: Allowance): number {
   return Math.floor(Math.min(limit / shareOfLimit, remaining / shareOfRest));
 }
 

@@ -1,14 +1,9 @@
-import {
-  mostReportedPulls,
-  type PullReply,
-  type ReportedPull,
-} from '../../../http/registry/index.ts';
-import { retryMs, type SendPulls } from './leader-requests.ts';
+import { mostReportedPulls, type ReportedPull } from '../../../http/registry/index.ts';
+import { retryMs, type SendPulls, type SentReply } from './leader-requests.ts';
 
 /** Pulls that were answered already: the leader counts them a little later. */
 export interface GatheredPulls {
-  /** @param settle receives what the leader says; undefined when the pull is given up */
-  add(pull: ReportedPull, settle?: (reply: PullReply | undefined) => void): void;
+  add(pull: ReportedPull, options?: GatherOptions): void;
   /** False while pulls wait for a leader that cannot be reached, and no more of them can wait. */
   hasRoom(): boolean;
   /** Sends what waits. Resolves when the leader has it, or does not answer. */
@@ -16,15 +11,22 @@ export interface GatheredPulls {
   close(): void;
 }
 
+interface GatherOptions {
+  /** Receives what the leader says; undefined when the pull is given up. */
+  readonly settle?: ((reply: SentReply | undefined) => void) | undefined;
+  /** When it is sent at the latest, ms. */
+  readonly withinMs?: number | undefined;
+}
+
 const gatherMs = 500;
-// Some minutes of a busy site; about 20 MB.
+// Some minutes of a busy site; up to 50 MB with all that belongs to them.
 const mostWaiting = 50_000;
 // A pull that the leader cannot look up, while it takes others.
 const mostFailures = 100;
 
 interface Waiting {
   readonly pull: ReportedPull;
-  readonly settle: (reply: PullReply | undefined) => void;
+  readonly settle: GatherOptions['settle'];
   readonly failures: number;
 }
 
@@ -34,6 +36,7 @@ export function createGatheredPulls(send: SendPulls, now: () => number): Gathere
   let held: Waiting[] = [];
   let sending: Promise<void> | undefined;
   let timer: NodeJS.Timeout | undefined;
+  let dueAt = Number.POSITIVE_INFINITY;
   let keptAt = Number.NEGATIVE_INFINITY;
   let isClosed = false;
 
@@ -48,7 +51,7 @@ export function createGatheredPulls(send: SendPulls, now: () => number): Gathere
       const refused: Waiting[] = [];
       for (const [at, one] of batch.entries()) {
         const reply = replies?.[at];
-        if (reply && !reply.isUnknown) one.settle(reply);
+        if (reply && !reply.isUnknown) one.settle?.(reply);
         else refused.push({ ...one, failures: one.failures + 1 });
       }
       if (refused.length === batch.length) {
@@ -58,7 +61,7 @@ export function createGatheredPulls(send: SendPulls, now: () => number): Gathere
       }
       for (const one of refused) {
         if (one.failures < mostFailures) kept.push(one);
-        else one.settle(undefined);
+        else one.settle?.(undefined);
       }
       left = kept.length === 0 ? waiting.length : left - batch.length;
     }
@@ -68,7 +71,7 @@ export function createGatheredPulls(send: SendPulls, now: () => number): Gathere
   };
   const begin = (): Promise<void> => {
     clearTimeout(timer);
-    timer = undefined;
+    dueAt = Number.POSITIVE_INFINITY;
     sending ??= sendAll().finally(() => {
       sending = undefined;
       if (waiting.length > 0) later(retryMs);
@@ -76,14 +79,19 @@ export function createGatheredPulls(send: SendPulls, now: () => number): Gathere
     return sending;
   };
   const later = (ms: number): void => {
-    if (!isClosed) timer ??= setTimeout(begin, ms).unref();
+    if (isClosed || now() + ms >= dueAt) return;
+    clearTimeout(timer);
+    dueAt = now() + ms;
+    timer = setTimeout(begin, ms).unref();
   };
   return {
-    add(pull, settle = () => {}) {
+    add(pull, { settle, withinMs = gatherMs } = {}) {
       waiting.push({ pull, settle, failures: 0 });
       const isRefused = now() - keptAt < retryMs;
-      if (waiting.length >= mostReportedPulls && !sending && !isRefused) void begin();
-      else later(isRefused ? retryMs : gatherMs);
+      const isFull = waiting.length >= mostReportedPulls && !sending && !isRefused;
+      // A request that was under way when the replica took the lead or stopped.
+      if (isFull || isClosed) void begin();
+      else later(isRefused ? retryMs : withinMs);
     },
     hasRoom: () => waiting.length + held.length < mostWaiting,
     flush: begin,

@@ -5,10 +5,15 @@ import {
   type ReportedPull,
 } from '../../../http/registry/index.ts';
 
+/** What the leader says, with the time (ms) at which the message was sent. */
+export interface SentReply extends PullReply {
+  readonly sentAt: number;
+}
+
 /** Sends pulls to the leader. Returns undefined when none answers. Never rejects. */
 export type SendPulls = (
   pulls: readonly ReportedPull[],
-) => Promise<readonly PullReply[] | undefined>;
+) => Promise<readonly SentReply[] | undefined>;
 
 /** How long nothing is asked after a message that the leader did not answer, ms. Each one may wait for seconds. */
 export const retryMs = 500;
@@ -22,7 +27,7 @@ export interface Pace {
 
 interface WaitingPull {
   readonly pull: ReportedPull;
-  readonly settle: (reply: PullReply | undefined) => void;
+  readonly settle: (reply: SentReply | undefined) => void;
 }
 
 /**
@@ -33,7 +38,7 @@ export function createLeaderRequests(
   send: SendPulls,
   { atOnce, apartMs }: Pace,
   now: () => number,
-): (pull: ReportedPull) => Promise<PullReply | undefined> {
+): (pull: ReportedPull) => Promise<SentReply | undefined> {
   const waiting: WaitingPull[] = [];
   let sending = 0;
   let sentAt = Number.NEGATIVE_INFINITY;

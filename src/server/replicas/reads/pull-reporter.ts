@@ -9,12 +9,12 @@ import type {
 import { createPullCounter } from '../../../pull/index.ts';
 import { createGatheredPulls, type GatheredPulls } from './gathered-pulls.ts';
 import { LeaderOnly } from './leader-only.ts';
-import { createLeaderRequests, type SendPulls } from './leader-requests.ts';
+import { createLeaderRequests, type SendPulls, type SentReply } from './leader-requests.ts';
 import { createPullLeases } from './pull-leases.ts';
 
 /** Lets the leader count the pulls that this replica answers. Limits are those of the leader. */
 export interface PullReporter extends Pick<GatheredPulls, 'hasRoom' | 'flush' | 'close'> {
-  /** The meter of served names: a pull with a limit waits for the response of the leader. */
+  /** The meter of served names: a pull near its limit waits for the response of the leader. */
   readonly meter: PullMeter;
   readonly countHosted: CountHostedPull;
   /** Asks the leader whether the right to the image of a container token holds. False when no leader answers. */
@@ -25,7 +25,7 @@ export interface PullReporter extends Pick<GatheredPulls, 'hasRoom' | 'flush' | 
 
 interface PullReporterDeps {
   /** Sends pulls to the leader. Returns undefined when none answers. */
-  readonly send: SendPulls;
+  readonly send: (pulls: readonly ReportedPull[]) => Promise<readonly PullReply[] | undefined>;
   readonly rates: Parameters<typeof rateFor>[0];
   readonly now?: () => number;
 }
@@ -35,6 +35,8 @@ const alonesMs = 60_000;
 const greetMs = 1000;
 const mostRunning = 20_000;
 const windowMs = 30_000;
+// Another replica, which asks about the rest of the same pull, is refused if the limit is reached meanwhile.
+const leasedMs = 50;
 // The leader may ask a registry for a right, and others need not wait for that.
 const rightPace = { atOnce: 4, apartMs: 0 };
 // For 20 clients at once, a third fewer messages: each costs the leader as much as several pulls in it.
@@ -53,7 +55,11 @@ export function createPullReporter(deps: PullReporterDeps): PullReporter {
   let aloneSince: number | undefined;
   let greetedAt = Number.NEGATIVE_INFINITY;
 
-  const send: SendPulls = pulls => deps.send(pulls).catch(() => undefined);
+  const send: SendPulls = async pulls => {
+    const sentAt = now();
+    const replies = await deps.send(pulls).catch(() => undefined);
+    return replies?.map(reply => ({ ...reply, sentAt }));
+  };
   const sendCounted: SendPulls = async pulls => {
     const replies = await send(pulls);
     if (replies && !replies.some(({ isUnknown }) => isUnknown)) {
@@ -78,16 +84,16 @@ export function createPullReporter(deps: PullReporterDeps): PullReporter {
   const decide = async (
     pull: ReportedPull & { kind: 'served' },
     key: string,
-  ): Promise<PullReply | undefined> => {
+  ): Promise<SentReply | undefined> => {
     const reply = await askCount(pull);
     if (!reply || reply.isUnknown) {
       const isBrief = hasReached && now() - (aloneSince ?? now()) <= alonesMs;
       if (!isBrief) throw new LeaderOnly('it counts pulls');
       return undefined;
     }
-    leases.note(key, reply);
+    const headers = leases.note(key, reply);
     if (!reply.isAdmitted) throw new LeaderOnly('it limits the pull');
-    if (reply.headers) remaining.set(keyOf(pull.client, pull.token), reply.headers);
+    remaining.set(keyOf(pull.client, pull.token), headers);
     return reply;
   };
 
@@ -114,12 +120,15 @@ export function createPullReporter(deps: PullReporterDeps): PullReporter {
         }
         alone.take(limit.key, limit.rate);
       }
-      gathered.add({ ...pull, what: 'done' }, reply => {
-        lease?.settle(reply);
+      const settleLease = lease?.settle;
+      const settle = (reply: SentReply | undefined): void => {
+        settleLease?.(reply);
         const leftMs = reply?.leftMs ?? windowMs;
         // Another replica was faster: its pull ends earlier.
         if (leftMs < counter.leftMs(client, token)) counter.begin(client, token, leftMs);
-      });
+      };
+      const withinMs = lease && leasedMs;
+      gathered.add({ ...pull, what: 'done' }, { settle, withinMs });
       counter.begin(client, token);
     },
 
