@@ -1,5 +1,6 @@
 /** The end of the server: load balancers notice it first, and an interrupted installation leaves nothing behind. */
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { cp, mkdir, readdir, symlink } from 'node:fs/promises';
@@ -9,6 +10,7 @@ import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { startDaemon, waitForLine } from '../world/daemon.ts';
 import { eventually } from '../world/eventually.ts';
 import { serverCommand } from '../world/server-command.ts';
@@ -16,13 +18,15 @@ import { startSluice } from '../world/sluice.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 import { requireCommand, requireNode } from '../world/tools.ts';
 
+const run = promisify(execFile);
 const project = fileURLToPath(new URL('../..', import.meta.url));
 // Without the folder of the project's own Node, which `node --test` runs under.
 const machinePath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
 for (const signal of ['SIGTERM', 'SIGHUP'] as const) {
   test(`${signal}: for a moment the port still answers, and reports that it is not ready`, async () => {
-    await using sluice = await startSluice({ env: { SLUICE_STOP_DELAY: '1h' } });
+    // Also where nohup runs the tests.
+    await using sluice = await startSluice({ env: { SLUICE_STOP_DELAY: '1h', _: '' } });
     assert.equal((await sluice.fetch('/readyz')).status, 200);
     const ended = once(sluice.process, 'exit');
     sluice.process.kill(signal);
@@ -37,6 +41,23 @@ for (const signal of ['SIGTERM', 'SIGHUP'] as const) {
     assert.match(sluice.output(), /no longer ready.*"msg":"stopped"/s);
   });
 }
+
+test('SIGHUP does not end a server that a shell has started with nohup, with a redirected standard input', async () => {
+  const nohup = requireCommand('nohup');
+  for (const shell of ['bash', 'zsh']) {
+    const { stdout } = await run(requireCommand(shell), ['-c', `${nohup} env < /dev/null | cat`]);
+    assert.match(stdout, new RegExp(`^_=${nohup}$`, 'm'));
+  }
+  await using sluice = await startSluice({
+    command: [nohup, ...serverCommand()],
+    env: { _: nohup },
+  });
+  sluice.process.kill('SIGHUP');
+  assert.equal((await sluice.fetch('/readyz')).status, 200);
+  const ended = once(sluice.process, 'exit');
+  sluice.process.kill('SIGINT');
+  assert.deepEqual(await ended, [0, null]);
+});
 
 test('SIGUSR1 opens no debugger, and SIGUSR2 does not end the server, nor does SIGHUP after nohup', async () => {
   // As `nohup` does in a terminal.

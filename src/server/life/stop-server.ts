@@ -1,4 +1,5 @@
 import { fstatSync, readFileSync, statSync } from 'node:fs';
+import { basename } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from '../../foundation/telemetry/index.ts';
 import { closeInTurn } from '../../foundation/work.ts';
@@ -36,10 +37,12 @@ export async function untilSignal(): Promise<StopReason> {
 const writeOnly = 1;
 
 /**
- * Returns true for a process that `nohup` has started in a terminal. Node forgets at its start that `nohup` ignores SIGHUP. What stays
- * is the standard input, which GNU's `nohup` replaces by `/dev/null`, open for writing alone.
+ * Returns true for a process that `nohup` has started. Node forgets at its start that `nohup` ignores SIGHUP. What stays is the name of the
+ * command in `_`, if the shell sets that, as bash and zsh do; and in a terminal the standard input, which GNU's `nohup` replaces by
+ * `/dev/null`, open for writing alone.
  */
 function isOfNohup(): boolean {
+  if (basename(process.env._ ?? '') === 'nohup') return true;
   try {
     if (fstatSync(0).rdev !== statSync('/dev/null').rdev) return false;
     const flags = /^flags:\s+([0-7]+)$/m.exec(readFileSync('/proc/self/fdinfo/0', 'utf8'))?.[1];
