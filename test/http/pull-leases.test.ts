@@ -180,6 +180,7 @@ test('of the pulls in one message, the reply that allows least counts', () => {
   first.settle(undefined);
   assert.ok(leases.look('key'));
   assert.equal(leases.look('other'), undefined);
+  assert.deepEqual(leases.note('ended', { isAdmitted: false, sentAt: 1 }), {});
   assert.equal(leases.note('key', reply(0, 0))['ratelimit-remaining'], '16');
   assert.equal(leases.note('key', reply(0, 2))['ratelimit-remaining'], '0');
   assert.equal(leases.look('key'), undefined);
