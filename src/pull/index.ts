@@ -21,6 +21,7 @@ export {
   StillBuilding,
 } from './image-finder.ts';
 export { createKeptRights } from './kept-rights.ts';
+export { createLentImages, type LentImage, type LentImages } from './lent-images.ts';
 export {
   containerSubject,
   createPullCounter,
@@ -37,4 +38,4 @@ export {
   servedWith,
 } from './pulled-image.ts';
 export { listingOf } from './pulled-listing.ts';
-export { createFindServedBase, createServedBases, type LentImage } from './served-bases.ts';
+export { createFindServedBase } from './served-base.ts';

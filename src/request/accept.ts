@@ -68,7 +68,7 @@ export interface AcceptDeps {
   readonly accessToBuilt: (image: Reference, grant: SealedGrant | undefined) => Promise<Access>;
   readonly credentialsOf: (grant: SealedGrant | undefined) => CredentialSource;
   /** `host/prefix`: the beginning of every served name. */
-  readonly servedBase: string;
+  readonly servedNameStart: string;
   /** Prefixes of layer URLs that identify a mounted file system. */
   readonly mountedLayers: readonly string[];
 }
@@ -133,7 +133,7 @@ export function createAccept(deps: AcceptDeps): Accept {
       image,
       fixed,
       change: ofBase(change, formatReference(image)),
-      targetImage: targetName(deps.servedBase, token, image, fixed, submission),
+      targetImage: targetName(deps.servedNameStart, token, image, fixed, submission),
     }));
     return { kind: 'served', request, warnings: [] };
   };

@@ -95,8 +95,8 @@ interface BuildIntakeDeps {
   readonly documents: Pick<Documents, 'manifest' | 'config'>;
   readonly findServedBase: BaseCheckDeps['findServedBase'];
   readonly ownHost: string;
-  /** The part of every served name before its token. */
-  readonly servedBase: string;
+  /** `host/prefix`: the beginning of every served name. */
+  readonly servedNameStart: string;
   /** Returns true for the repositories that the service uses in its own right. */
   readonly isOfService: (registry: string, repository: string) => boolean;
 }
@@ -159,7 +159,7 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
   /** Nobody could pull the image after its build. */
   const checkName = ({ target }: BuildPlan, { freeze, mirror }: Submission): void => {
     if (freeze || mirror) checkFrozenLength(target);
-    else checkServedLength(deps.servedBase, parseReference(target).repository);
+    else checkServedLength(deps.servedNameStart, parseReference(target).repository);
   };
 
   const planOf = async (request: MakeRequest): Promise<BuildPlan> => {
@@ -352,8 +352,11 @@ function buildCallerOf({
 }
 
 /** Throws a {@link Fault} (400) if the name by which a repository is served is longer than clients accept. */
-export function checkServedLength(servedBase: string, repository: string): void {
-  checkLength(`${servedBase}/`.length + tokenLength + `/${repository}`.length, ", or 'freeze'");
+export function checkServedLength(servedNameStart: string, repository: string): void {
+  checkLength(
+    `${servedNameStart}/`.length + tokenLength + `/${repository}`.length,
+    ", or 'freeze'",
+  );
 }
 
 /** Throws a {@link Fault} (400) if the name of a frozen image is longer than clients accept. */

@@ -4,8 +4,8 @@ import { test } from 'node:test';
 import { Fault } from '../../src/foundation/fault.ts';
 import type { Documents } from '../../src/images/documents.ts';
 import { createBlobFinder } from '../../src/pull/blobs/pulled-blob.ts';
+import { createLentImages } from '../../src/pull/lent-images.ts';
 import { createManifestFinder, createPulledImage } from '../../src/pull/pulled-image.ts';
-import { createServedBases } from '../../src/pull/served-bases.ts';
 import type { ContainerRequest } from '../../src/request/container-request.ts';
 import { document, manifestType, part } from './made-documents.ts';
 
@@ -21,7 +21,7 @@ test('documents for a scanner take nothing of the share of its caller, and nothi
     ...{ root, access, owned: new Set(), documents },
     onGrow() {},
   });
-  const bases = createServedBases({ documents, servedBase: 'here/wt' });
+  const bases = createLentImages({ documents, servedNameStart: 'here/wt' });
   const request = { token: 'a', image: { repository: 'a' } } as ContainerRequest;
   using lent = bases.lend(request, image);
   lent.add(more);

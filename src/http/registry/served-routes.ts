@@ -35,8 +35,8 @@ export interface ServedDeps {
   /** First path segment of served names. */
   readonly prefix: string;
   readonly tokens: Pick<TokenRegistry, 'get' | 'unrevoked'>;
-  /** Returns true for the token of a builder, which pulls base images of one build: it needs no login, and no count. */
-  readonly isOfBuilder: (token: string) => boolean;
+  /** Returns true for the token of a builder or a scanner of this server: it needs no login, and no count. */
+  readonly isLent: (token: string) => boolean;
   readonly findImage: ImageFinder;
   readonly findManifest: ManifestFinder;
   readonly blobs: BlobFinder;
@@ -71,8 +71,8 @@ export async function sendServed(
     );
   }
   const { token, repository, kind, reference } = parsePullPath(path);
-  const isOfBuilder = deps.isOfBuilder(token);
-  if (!isOfBuilder) await deps.auth.admitPull(req, `${deps.prefix}/${token}/${repository}`);
+  const isLent = deps.isLent(token);
+  if (!isLent) await deps.auth.admitPull(req, `${deps.prefix}/${token}/${repository}`);
   const find = state.handedOn?.order === 'look' ? deps.tokens.unrevoked : deps.tokens.get;
   const request = await find(token);
   state.token = request.label;
@@ -91,7 +91,7 @@ export async function sendServed(
   const image = await waitForBuild(() => deps.findImage(request), req, res);
   if (!image) return;
   const served = { request, image, reference, req, res };
-  if (kind === 'manifests') return sendManifest(deps, served, isOfBuilder);
+  if (kind === 'manifests') return sendManifest(deps, served, isLent);
   if (kind === 'blobs') return sendBlobOf(deps, served);
   const listing = kind === 'tags' ? 'tags/list' : `referrers/${reference}`;
   return sendListing(deps, served, listing);
@@ -109,12 +109,12 @@ interface Served {
 async function sendManifest(
   deps: ServedDeps,
   { request, image, reference, req, res }: Served,
-  isOfBuilder: boolean,
+  isLent: boolean,
 ): Promise<void> {
   const { meter } = deps;
   const findManifest: ManifestFinder = async (...wanted) =>
     (await scanManifest(deps, { request, image, reference })) ?? deps.findManifest(...wanted);
-  if (isOfBuilder) return sendDocument(await findManifest(request, image, reference), req, res);
+  if (isLent) return sendDocument(await findManifest(request, image, reference), req, res);
   const client = callerAddress(req, deps.trustedProxies);
   const isCounted = meter.admit(client, request);
   const document = await findManifest(request, image, reference);

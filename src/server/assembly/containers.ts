@@ -25,8 +25,8 @@ import {
   createFindServedBase,
   createImageFinder,
   createKeptRights,
+  createLentImages,
   createLookAtRight,
-  createServedBases,
   type ImageFinder,
 } from '../../pull/index.ts';
 import {
@@ -125,8 +125,8 @@ export function createContainers(
     sharesMounts,
     solvesPython: conda.uv.isThere,
   };
-  const servedBase = `${ownHost}/${config.prefix}`;
-  const servedBases = createServedBases({ documents, servedBase });
+  const servedNameStart = `${ownHost}/${config.prefix}`;
+  const lentImages = createLentImages({ documents, servedNameStart });
   const blobParts = createBlobParts(deps, state, registries);
   const findServedBase: FindServedBase = image => findByServedName(image);
   const service = createBuildService({
@@ -156,7 +156,7 @@ export function createContainers(
     documents,
     bases,
     verify: createVerifyBases(deps, state, registries, blobParts),
-    offer: servedBases.offer,
+    offer: lentImages.offer,
     findServedBase,
     conda: { ...conda, reformBaseLayer: conda.baseForms(share) },
     makeImage,
@@ -209,7 +209,7 @@ export function createContainers(
     rights,
     documents,
     findServedBase,
-    servedBase,
+    servedNameStart,
     isOfService,
   });
   const baseOf = createBaseFinder(bases);
@@ -243,7 +243,7 @@ export function createContainers(
     lookAtRight,
     builtBy: createBuiltBy(builds, config.builds.pullWait, logUrlOf),
   });
-  const scans = createSiteScans(deps, state, registries, servedBases, findUnscanned, documents);
+  const scans = createSiteScans(deps, state, registries, lentImages, findUnscanned, documents);
   // Every use of a served image passes here: pulls, builds that begin with it, its inspection.
   const findImage: ImageFinder = async request => {
     const image = await findUnscanned(request);
@@ -291,7 +291,7 @@ export function createContainers(
     tokens,
     rights,
     credentialsOf,
-    servedBase,
+    servedNameStart,
     mountedLayers: config.layers.mounted,
   });
   const dryRun = createDryRun({
@@ -328,7 +328,7 @@ export function createContainers(
     requireRight,
     scans,
     openRequest,
-    servedBases,
+    lentImages,
     blobParts,
     accept,
     dryRun,

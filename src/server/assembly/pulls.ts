@@ -22,15 +22,15 @@ export function createPulls(
   { config }: AppDeps,
   { content, usage, tally, rows }: State,
   { registry, modeOf, ownHost }: RegistryAccess,
-  { documents, findImage, tokens, servedBases, blobParts, scans }: Containers,
+  { documents, findImage, tokens, lentImages, blobParts, scans }: Containers,
 ): Omit<ServedDeps, 'auth' | 'prefix' | 'noteBlob' | 'notePull'> & {
   readonly meter: ReturnType<typeof createPullMeter>;
 } {
   return {
-    tokens: servedBases.withTokens(tokens),
-    isOfBuilder: servedBases.has,
+    tokens: lentImages.withTokens(tokens),
+    isLent: lentImages.has,
     registry,
-    findImage: async request => servedBases.imageOf(request.token) ?? findImage(request),
+    findImage: async request => lentImages.imageOf(request.token) ?? findImage(request),
     scanReferrers: scans?.referrers,
     findManifest: createManifestFinder(documents, registry),
     blobs: createBlobFinder({

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { createDescribedLayers } from '../../conda/index.ts';
 import { Fault } from '../../foundation/fault.ts';
 import type { Documents } from '../../images/index.ts';
-import type { createServedBases, ImageFinder } from '../../pull/index.ts';
+import type { ImageFinder, LentImages } from '../../pull/index.ts';
 import type { ContainerRequest } from '../../request/index.ts';
 import {
   createBilledImages,
@@ -23,7 +23,7 @@ export function createSiteScans(
   { config, publicUrl, log }: AppDeps,
   { rows, space }: State,
   { connecting: { timeouts, bounds } }: RegistryAccess,
-  { lend }: Pick<ReturnType<typeof createServedBases>, 'lend'>,
+  { lend }: Pick<LentImages, 'lend'>,
   findImage: ImageFinder,
   documents: Documents,
 ): Scans | undefined {

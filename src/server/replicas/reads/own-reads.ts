@@ -217,8 +217,8 @@ async function openReads(
   parts.defer(() => registries.transport.close());
   parts.defer(() => registries.layerTransport.close());
   const { ownHost, modeOf, hosted, accountFiles } = registries;
-  const lent = new WeakSet<Access>();
-  const registry = withoutLent(registries.registry, lent);
+  const confirmed = new WeakSet<Access>();
+  const registry = withoutConfirmed(registries.registry, confirmed);
   const secrets = openSecretBox(keys);
   const places = configuredPlaces(config, publicUrl);
   const { identities } = createPeople(
@@ -245,7 +245,7 @@ async function openReads(
       const { digest, mediaType } = await ended(buildId);
       return { digest, mediaType: mediaType ?? mediaTypes.ociManifest };
     },
-    lookAtRight: confirming(reporter.mayPull, lent, {
+    lookAtRight: confirming(reporter.mayPull, confirmed, {
       identities,
       accessToBuilt: (image, grant) =>
         accessInOwnRight(image, ownHost, identities.serviceCredentialsOf(grant)),
@@ -292,7 +292,7 @@ async function openReads(
     if (!blobs.accepts(digest)) throw new LeaderOnly('the content cannot be read here');
     if (access.registry === ownHost || owns(digest)) return;
     if (modeOf(access.registry) === 'cache') throw new LeaderOnly('it keeps copies');
-    if (lent.has(access)) throw new LeaderOnly('it knows the credentials');
+    if (confirmed.has(access)) throw new LeaderOnly('it knows the credentials');
   };
   const servedBlobs: BlobFinder = {
     async head(image, digest, signal) {
@@ -313,7 +313,7 @@ async function openReads(
       auth,
       prefix: config.prefix,
       tokens,
-      isOfBuilder: () => false,
+      isLent: () => false,
       findImage,
       findManifest: createManifestFinder(documents, registry),
       blobs: servedBlobs,
@@ -413,11 +413,11 @@ function needsLeader({ caller, scan }: ContainerRequest): boolean {
  * Returns the check of rights, which asks the leader where only it knows them. What it says holds for two seconds, and gives no
  * credentials: this replica sends what the site has of such an image.
  *
- * @param lent receives the access to such images
+ * @param confirmed receives the access to such images
  */
 function confirming(
   mayPull: PullReporter['mayPull'],
-  lent: WeakSet<Access>,
+  confirmed: WeakSet<Access>,
   deps: Parameters<typeof createLookAtRight>[0],
 ): ReturnType<typeof createLookAtRight> {
   const look = createLookAtRight(deps);
@@ -427,15 +427,15 @@ function confirming(
     if (!(await mayPull(request.token))) throw new LeaderOnly('it checks the right');
     const { registry, repository } = request.image;
     const access = { registry, repository, credentials: undefined };
-    lent.add(access);
+    confirmed.add(access);
     return { access, until: asked + heardMs };
   };
 }
 
 /** Asks registries for images only with the credentials of their request. */
-function withoutLent(registry: RegistryClient, lent: WeakSet<Access>): RegistryClient {
+function withoutConfirmed(registry: RegistryClient, confirmed: WeakSet<Access>): RegistryClient {
   const own = (access: Access): RegistryClient => {
-    if (lent.has(access)) throw new LeaderOnly('it knows the credentials');
+    if (confirmed.has(access)) throw new LeaderOnly('it knows the credentials');
     return registry;
   };
   return {

@@ -1,22 +1,22 @@
-import type { FindServedBase, OfferImage } from '../builds/index.ts';
+import type { OfferImage } from '../builds/index.ts';
 import type { Documents } from '../images/index.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { Document } from '../oci/index.ts';
-import type { ContainerRequest, FindServed } from '../request/index.ts';
+import type { ContainerRequest } from '../request/index.ts';
 import { createToken, type TokenRegistry, tokenLabel } from '../request/tokens/index.ts';
-import type { ImageFinder } from './image-finder.ts';
 import { createPulledImage, type PulledImage } from './pulled-image.ts';
 
-/** The base images that builders pull from this server, each under a token of one build. */
-export interface ServedBases {
+/** The images that builders and scanners pull from this server, each under its own token. */
+export interface LentImages {
+  /** Offers a verified base image to the builder of one build. */
   readonly offer: OfferImage;
   /** Offers the image of a request to a program that reads all of it, under another token. */
   lend(request: ContainerRequest, image: PulledImage): LentImage;
-  /** Returns true for a token of a builder. */
+  /** Returns true for a token of a builder or a scanner. */
   has(token: string): boolean;
   /** Returns the image that a token stands for; undefined for other tokens. */
   imageOf(token: string): PulledImage | undefined;
-  /** Returns the tokens, with those of builders. */
+  /** Returns the tokens, with those of builders and scanners. */
   withTokens<T extends Pick<TokenRegistry, 'get' | 'unrevoked'>>(tokens: T): T;
 }
 
@@ -28,17 +28,17 @@ export interface LentImage extends Disposable {
   add(document: Document): void;
 }
 
-export interface ServedBasesDeps {
+export interface LentImagesDeps {
   readonly documents: Pick<Documents, 'local'>;
   /** `host/prefix`: the beginning of every served name. */
-  readonly servedBase: string;
+  readonly servedNameStart: string;
 }
 
 /**
  * The tokens are in the memory of this process, which runs the builds: they end with their build, and no list, count or
  * limit of container requests has them.
  */
-export function createServedBases({ documents, servedBase }: ServedBasesDeps): ServedBases {
+export function createLentImages({ documents, servedNameStart }: LentImagesDeps): LentImages {
   const offers = new Map<string, { request: ContainerRequest; image: PulledImage }>();
   return {
     offer({ root, access, repository, digests, manifests }) {
@@ -52,7 +52,7 @@ export function createServedBases({ documents, servedBase }: ServedBasesDeps): S
         onGrow() {},
       });
       for (const manifest of manifests) image.learn(manifest);
-      const name = `${servedBase}/${token}/${repository}@${root.digest}`;
+      const name = `${servedNameStart}/${token}/${repository}@${root.digest}`;
       const named = { mediaType: root.mediaType, digest: root.digest };
       offers.set(token, {
         image,
@@ -92,7 +92,7 @@ export function createServedBases({ documents, servedBase }: ServedBasesDeps): S
         // Its own clients pull a frozen image under its other name.
         request: { ...request, token, label, expiresAt, isFrozen: false },
       });
-      const place = `${servedBase}/${token}/${request.image.repository}`;
+      const place = `${servedNameStart}/${token}/${request.image.repository}`;
       return {
         path: place.slice(place.indexOf('/') + 1),
         add: document => void more.set(document.digest, document),
@@ -106,37 +106,5 @@ export function createServedBases({ documents, servedBase }: ServedBasesDeps): S
       get: async token => offers.get(token)?.request ?? tokens.get(token),
       unrevoked: async token => offers.get(token)?.request ?? tokens.unrevoked(token),
     }),
-  };
-}
-
-/** Finds the images that builds use by served names. */
-export function createFindServedBase({
-  findServed,
-  findImage,
-  documents,
-}: {
-  readonly findServed: FindServed;
-  readonly findImage: ImageFinder;
-  readonly documents: Documents;
-}): FindServedBase {
-  return async name => {
-    const request = await findServed(name);
-    if (!request) return undefined;
-    const { root, access, owns } = await findImage(request);
-    const kept = async (digest: Parameters<typeof owns>[0], mediaType: string) =>
-      owns(digest) ? documents.local(digest, mediaType) : undefined;
-    return {
-      root,
-      access,
-      owns,
-      repository: request.image.repository,
-      isPublic: request.isPublic === true,
-      documents: {
-        manifest: async (of, digest, mediaType) =>
-          (await kept(digest, mediaType)) ?? documents.manifest(of, digest, mediaType),
-        config: async (of, config) =>
-          (await kept(config.digest, config.mediaType)) ?? documents.config(of, config),
-      },
-    };
   };
 }
