@@ -21,7 +21,7 @@ export interface RightWatch {
    *
    * @param isPublic the registry has shown the image without credentials before; this counts while it does not answer
    */
-  look(access: Access, reference: string, isPublic: boolean): Promise<number>;
+  check(access: Access, reference: string, isPublic: boolean): Promise<number>;
 }
 
 export interface RightWatchDeps {
@@ -90,7 +90,7 @@ export function createRightWatch(deps: RightWatchDeps): RightWatch {
       entryOf(access, reference).shownAt = now();
     },
 
-    async look(access, reference, isPublic) {
+    async check(access, reference, isPublic) {
       const entry = entryOf(access, reference);
       const isFresh = () => now() - entry.shownAt < lifeMs;
       const hasJustFailed = () => now() - entry.failedAt < lifeMs / 2;

@@ -7,7 +7,7 @@ import { mediaTypes } from '../oci/media-type.ts';
 import type { ContainerRequest, FixedImage, ManifestName } from '../request/index.ts';
 import type { Access } from '../upstream/index.ts';
 import { createKeptRights, type Kept } from './kept-rights.ts';
-import type { LookAtRight, Standing } from './pull-right.ts';
+import type { CheckRight, PullRight } from './pull-right.ts';
 import { createPulledImage, type PulledImage } from './pulled-image.ts';
 
 /** Returns the image of a container request. Throws a {@link Fault} for a caller that no longer has a right to it. */
@@ -19,7 +19,7 @@ const keptBytes = 64 * 1024 * 1024;
 interface ImageFinderDeps {
   readonly documents: Documents;
   readonly makeImage: ImageMaker;
-  readonly lookAtRight: LookAtRight;
+  readonly checkRight: CheckRight;
   /**
    * Returns the image that the build of a request has made, and waits a while for it. Throws a {@link Fault} with the
    * state of the build.
@@ -29,12 +29,12 @@ interface ImageFinderDeps {
 
 type MadeRoot = Pick<MadeImage, 'root' | 'members'>;
 
-type FoundImage = Pick<Standing, 'until'> & { readonly image: PulledImage };
+type FoundImage = Pick<PullRight, 'until'> & { readonly image: PulledImage };
 
 export function createImageFinder({
   documents,
   makeImage,
-  lookAtRight,
+  checkRight,
   builtBy,
 }: ImageFinderDeps): ImageFinder {
   const images = cacheOfBytes<string, Kept<FoundImage>>(keptBytes, ({ found }) =>
@@ -86,7 +86,7 @@ export function createImageFinder({
   };
 
   const look = async (request: ContainerRequest, last?: FoundImage): Promise<FoundImage> => {
-    const { access, until } = await lookAtRight(request);
+    const { access, until } = await checkRight(request);
     return { until, image: last ? { ...last.image, access } : await find(request, access) };
   };
 

@@ -30,7 +30,7 @@ export {
   servedSubjects,
 } from './pull-counter.ts';
 export { checkReference, decodeSegment, parsePullPath } from './pull-path.ts';
-export { createLookAtRight } from './pull-right.ts';
+export { createCheckRight } from './pull-right.ts';
 export {
   createManifestFinder,
   type ManifestFinder,

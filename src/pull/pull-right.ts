@@ -9,7 +9,7 @@ import type { ContainerRequest, FindServed } from '../request/index.ts';
 import { type Access, accessTo } from '../upstream/index.ts';
 
 /** The access with which the image of a container request is served, and how long it is valid. */
-export interface Standing {
+export interface PullRight {
   readonly access: Access;
   /** In ms of `performance.now`. */
   readonly until: number;
@@ -20,13 +20,13 @@ export interface Standing {
  * registries show it the image with them. For a built image, also checks the images it is made of. Throws a `Fault` if
  * the right has ended.
  */
-export type LookAtRight = (request: ContainerRequest) => Promise<Standing>;
+export type CheckRight = (request: ContainerRequest) => Promise<PullRight>;
 
-export interface LookAtRightDeps {
+export interface CheckRightDeps {
   readonly identities: Pick<Identities, 'credentialsOf' | 'require'>;
   readonly accessToBuilt: (image: Reference, grant: SealedGrant | undefined) => Promise<Access>;
   readonly builds: Pick<Builds, 'get'>;
-  readonly watch: Pick<RightWatch, 'look'>;
+  readonly watch: Pick<RightWatch, 'check'>;
   readonly findServed: FindServed;
   readonly ownHost: string;
   /** How long a response is used (ms). */
@@ -39,9 +39,9 @@ const keptChecks = 2000;
 /** Builds that begin with the served name of a build, one after another. */
 const mostServed = 8;
 
-export function createLookAtRight(deps: LookAtRightDeps): LookAtRight {
+export function createCheckRight(deps: CheckRightDeps): CheckRight {
   const { identities, accessToBuilt, builds, watch, findServed, ownHost, lifeMs, graceMs } = deps;
-  const latest = boundedCache<string, RightCheck & { readonly at: number }>(keptChecks);
+  const latest = boundedCache<string, RequiredImages & { readonly at: number }>(keptChecks);
 
   /** Returns the images that a built image is made of, and the image itself. */
   const partsOf = async (
@@ -55,7 +55,7 @@ export function createLookAtRight(deps: LookAtRightDeps): LookAtRight {
     const partsOfBase = async (image: Reference): Promise<readonly Shown[]> => {
       // A served name gives the rights of its own container request, as long as that lives.
       const served = await findServed(image);
-      if (served) return (await checkOf(served, depth + 1)).parts;
+      if (served) return (await requiredImages(served, depth + 1)).parts;
       const reference = image.digest ?? image.tag ?? 'latest';
       return [{ access: await accessTo(image, credentials), reference }];
     };
@@ -68,7 +68,7 @@ export function createLookAtRight(deps: LookAtRightDeps): LookAtRight {
   };
 
   /** Returns the images to check now, with the current credentials of the caller. */
-  const checkOf = async (request: ContainerRequest, depth = 0): Promise<RightCheck> => {
+  const requiredImages = async (request: ContainerRequest, depth = 0): Promise<RequiredImages> => {
     if (depth > mostServed) throw tooDeep();
     const { image, isBuilt, fixed, caller } = request;
     const { grant } = caller;
@@ -93,12 +93,12 @@ export function createLookAtRight(deps: LookAtRightDeps): LookAtRight {
     return { access, parts: [...own, ...included] };
   };
 
-  /** Like `checkOf`, but while a platform does not answer, its last response counts for a time. */
-  const latestCheckOf = async (request: ContainerRequest): Promise<RightCheck> => {
+  /** Like `requiredImages`, but while a platform does not answer, its last response counts for a time. */
+  const latestRequiredImages = async (request: ContainerRequest): Promise<RequiredImages> => {
     const at = performance.now();
     const last = latest.get(request.token);
     try {
-      const check = await checkOf(request);
+      const check = await requiredImages(request);
       latest.set(request.token, { ...check, at });
       return check;
     } catch (error) {
@@ -111,10 +111,10 @@ export function createLookAtRight(deps: LookAtRightDeps): LookAtRight {
 
   return async request => {
     const began = performance.now();
-    const { access, parts } = await latestCheckOf(request);
+    const { access, parts } = await latestRequiredImages(request);
     const isPublic = request.isPublic ?? false;
     const untils = await Promise.all(
-      parts.map(part => watch.look(part.access, part.reference, isPublic)),
+      parts.map(part => watch.check(part.access, part.reference, isPublic)),
     );
     return { access, until: Math.min(began + lifeMs, ...untils) };
   };
@@ -129,7 +129,7 @@ function tooDeep(): Fault {
 }
 
 /** The access, and the images that registries must show with it. */
-interface RightCheck {
+interface RequiredImages {
   readonly access: Access;
   readonly parts: readonly Shown[];
 }

@@ -141,7 +141,7 @@ async function served(
 ) {
   const find = createImageFinder({
     ...{ documents, makeImage },
-    lookAtRight: async () => ({
+    checkRight: async () => ({
       access: service(repository),
       until: Number.POSITIVE_INFINITY,
     }),

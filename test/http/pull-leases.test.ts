@@ -88,7 +88,7 @@ test('far from a limit, the leader is not asked about each pull, and counts all 
   assert.equal(await pull(site, 'client', 'first'), '799');
   // Ten may be on their way, the checks beside them not counted.
   for (let at = 0; at < 10; at += 1) {
-    await reporter.meter.look?.('client', request(`token ${at}`));
+    await reporter.meter.check?.('client', request(`token ${at}`));
     assert.equal(await pull(site, 'client', `token ${at}`), String(798 - at));
   }
   assert.deepEqual([asked().length, counted.length], [1, 1]);
@@ -178,12 +178,12 @@ test('of the pulls in one message, the reply that allows least counts', () => {
   assert.equal(first?.headers['ratelimit-remaining'], '15');
   assert.equal(leases.take('key'), undefined);
   first.settle(undefined);
-  assert.ok(leases.look('key'));
-  assert.equal(leases.look('other'), undefined);
+  assert.ok(leases.check('key'));
+  assert.equal(leases.check('other'), undefined);
   assert.deepEqual(leases.note('ended', { isAdmitted: false, sentAt: 1 }), {});
   assert.equal(leases.note('key', reply(0, 0))['ratelimit-remaining'], '16');
   assert.equal(leases.note('key', reply(0, 2))['ratelimit-remaining'], '0');
-  assert.equal(leases.look('key'), undefined);
+  assert.equal(leases.check('key'), undefined);
 });
 
 test('near a limit, the leader is asked about each pull', async () => {
@@ -194,7 +194,7 @@ test('near a limit, the leader is asked about each pull', async () => {
     if (at % 7 === 0) await reporter.flush();
   }
   await assert.rejects(pull(site, 'client', 'one more'), LeaderOnly);
-  await assert.rejects(async () => reporter.meter.look?.('client', request('x')), LeaderOnly);
+  await assert.rejects(async () => reporter.meter.check?.('client', request('x')), LeaderOnly);
   await reporter.flush();
   assert.equal(counted.length, 800);
   reporter.close();

@@ -29,7 +29,7 @@ test('the leader limits the pulls of a replica, and counts each once', async () 
   assert.equal(await pull(site, 'client', 'a'), '1');
   assert.equal(messages.length, before);
   await assert.rejects(pull(site, 'client', 'c'), LeaderOnly);
-  await assert.rejects(async () => reporter.meter.look?.('client', request('c')), LeaderOnly);
+  await assert.rejects(async () => reporter.meter.check?.('client', request('c')), LeaderOnly);
   await assert.rejects(pull(site, 'other', 'ended'), LeaderOnly);
   assert.equal(await pull(site, 'client', 'of a user'), undefined);
   await reporter.flush();
@@ -39,7 +39,7 @@ test('the leader limits the pulls of a replica, and counts each once', async () 
 
 test('a request that is only looked at is not counted', async () => {
   const site = startSite();
-  await site.reporter.meter.look?.('client', request('a'));
+  await site.reporter.meter.check?.('client', request('a'));
   assert.deepEqual(site.counted, []);
   assert.equal(await pull(site, 'client', 'a'), '1');
   site.reporter.close();
@@ -81,7 +81,7 @@ test('while the leader has lost its database, a replica limits by itself, and th
   await pull(site, 'client', 'a');
   site.site.hasDatabase = false;
   await pull(site, 'client', 'b');
-  await reporter.meter.look?.('client', request('c'));
+  await reporter.meter.check?.('client', request('c'));
   await pull(site, 'other', 'of a user');
   reporter.countHosted(hostedPull);
   messages.length = 0;

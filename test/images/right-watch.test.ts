@@ -54,9 +54,9 @@ const settled = () => new Promise(resolve => setImmediate(resolve));
 
 test('an answer counts for its life, for the same image and credentials only', async () => {
   const { watch, clock, asked } = world();
-  assert.equal(await watch.look(access, 'v1', false), clock.now + lifeMs);
+  assert.equal(await watch.check(access, 'v1', false), clock.now + lifeMs);
   clock.now += lifeMs / 2;
-  assert.equal(await watch.look(access, 'v1', false), clock.now + lifeMs / 2);
+  assert.equal(await watch.check(access, 'v1', false), clock.now + lifeMs / 2);
   assert.equal(asked.length, 1);
   for (const [other, reference] of [
     [access, 'v2'],
@@ -66,27 +66,27 @@ test('an answer counts for its life, for the same image and credentials only', a
     [{ ...access, credentials: undefined }, 'v1'],
   ] as const) {
     const before: number = asked.length;
-    await watch.look(other, reference, false);
+    await watch.check(other, reference, false);
     assert.equal(asked.length, before + 1);
   }
   clock.now += lifeMs / 2;
-  await watch.look(access, 'v1', false);
+  await watch.check(access, 'v1', false);
   assert.equal(asked.at(-1), 'r.example.com/team/app v1', 'its life has ended');
 });
 
 test('an answer that ages is renewed while nobody waits, unless the registry has just failed', async () => {
   const { watch, clock, asked, state } = world();
   const began = clock.now;
-  await watch.look(access, 'v1', false);
+  await watch.check(access, 'v1', false);
   clock.now += lifeMs / 2 + 1;
-  assert.equal(await watch.look(access, 'v1', false), began + lifeMs, 'the answer of before');
+  assert.equal(await watch.check(access, 'v1', false), began + lifeMs, 'the answer of before');
   await settled();
   assert.equal(asked.length, 2);
-  assert.equal(await watch.look(access, 'v1', false), clock.now + lifeMs);
+  assert.equal(await watch.check(access, 'v1', false), clock.now + lifeMs);
   state.failure = silence;
   clock.now += lifeMs / 2 + 1;
   for (let time = 0; time < 3; time += 1) {
-    await watch.look(access, 'v1', false);
+    await watch.check(access, 'v1', false);
     await settled();
   }
   assert.equal(asked.length, 3);
@@ -95,31 +95,31 @@ test('an answer that ages is renewed while nobody waits, unless the registry has
 test('what a registry has shown otherwise counts like an answer', async () => {
   const { watch, clock, asked } = world();
   watch.note(access, 'v1');
-  assert.equal(await watch.look(access, 'v1', false), clock.now + lifeMs);
+  assert.equal(await watch.check(access, 'v1', false), clock.now + lifeMs);
   assert.deepEqual(asked, []);
 });
 
 test('a registry that refuses ends the right at once, also one that counted before', async () => {
   const { watch, clock, state } = world();
-  await watch.look(access, 'v1', true);
+  await watch.check(access, 'v1', true);
   clock.now += lifeMs;
   state.failure = refusal;
   const ended = { kind: 'denied', message: /r\.example\.com no longer shows team\/app:v1 to/ };
-  await assert.rejects(watch.look(access, 'v1', true), ended);
+  await assert.rejects(watch.check(access, 'v1', true), ended);
   state.failure = silence;
   clock.now += lifeMs;
-  await assert.rejects(watch.look(access, 'v1', false), silence, 'nothing proves the right now');
+  await assert.rejects(watch.check(access, 'v1', false), silence, 'nothing proves the right now');
   const digest = digestOf('x');
   state.failure = refusal;
-  await assert.rejects(watch.look(access, digest, false), { message: /team\/app@sha256:/ });
+  await assert.rejects(watch.check(access, digest, false), { message: /team\/app@sha256:/ });
 });
 
 test('a refusal is not remembered: the next pull asks again', async () => {
   const { watch, clock, state } = world();
   state.failure = refusal;
-  await assert.rejects(watch.look(access, 'v1', false), { kind: 'denied' });
+  await assert.rejects(watch.check(access, 'v1', false), { kind: 'denied' });
   state.failure = undefined;
-  assert.equal(await watch.look(access, 'v1', false), clock.now + lifeMs);
+  assert.equal(await watch.check(access, 'v1', false), clock.now + lifeMs);
 });
 
 test('a silent registry refuses nobody whose right was proved not long ago', async () => {
@@ -128,31 +128,31 @@ test('a silent registry refuses nobody whose right was proved not long ago', asy
     new Error('broken'),
   ]) {
     const { watch, clock, state } = world();
-    await watch.look(access, 'v1', false);
+    await watch.check(access, 'v1', false);
     state.failure = failure;
     clock.now += graceMs - 1;
-    assert.equal(await watch.look(access, 'v1', false), clock.now + lifeMs / 2);
+    assert.equal(await watch.check(access, 'v1', false), clock.now + lifeMs / 2);
     clock.now += 1;
-    await assert.rejects(watch.look(access, 'v1', false), failure);
-    assert.equal(await watch.look(access, 'v1', true), clock.now + lifeMs / 2, 'a public image');
-    await assert.rejects(watch.look(access, 'unknown', false), failure);
+    await assert.rejects(watch.check(access, 'v1', false), failure);
+    assert.equal(await watch.check(access, 'v1', true), clock.now + lifeMs / 2, 'a public image');
+    await assert.rejects(watch.check(access, 'unknown', false), failure);
   }
 });
 
 test('nobody waits for a registry that has just been silent', async () => {
   const { watch, clock, state, asked } = world();
-  await watch.look(access, 'v1', false);
+  await watch.check(access, 'v1', false);
   clock.now += lifeMs;
   state.failure = silence;
-  await watch.look(access, 'v1', false);
+  await watch.check(access, 'v1', false);
   const { promise, resolve } = Promise.withResolvers<void>();
   state.wait = promise;
   clock.now += lifeMs / 2 - 1;
-  await watch.look(access, 'v1', false);
+  await watch.check(access, 'v1', false);
   assert.equal(asked.length, 3, 'it is asked again, beside');
   let isOver = false;
   clock.now += 1;
-  const waiting = watch.look(access, 'v1', false).then(() => {
+  const waiting = watch.check(access, 'v1', false).then(() => {
     isOver = true;
   });
   await settled();
@@ -165,13 +165,13 @@ test('nobody waits for a registry that has just been silent', async () => {
 test('a tag may be gone while its repository is still shown', async () => {
   const { watch, clock, state, asked } = world();
   state.failure = gone;
-  assert.equal(await watch.look(access, 'v1', false), clock.now + lifeMs);
+  assert.equal(await watch.check(access, 'v1', false), clock.now + lifeMs);
   assert.deepEqual(asked, ['r.example.com/team/app v1', 'tags/list?n=1']);
   state.tags = refusal;
-  await assert.rejects(watch.look(access, 'v2', false), { kind: 'denied' });
+  await assert.rejects(watch.check(access, 'v2', false), { kind: 'denied' });
   const other = world();
   other.state.failure = refusal;
-  await assert.rejects(other.watch.look(access, 'v1', false), { kind: 'denied' });
+  await assert.rejects(other.watch.check(access, 'v1', false), { kind: 'denied' });
   assert.equal(other.asked.length, 1, 'only what is unknown may be a tag that is gone');
 });
 
@@ -187,7 +187,7 @@ test('a hosted index is shown only with all its images', async () => {
   const index = put(mediaTypes.ociIndex, { schemaVersion: 2, manifests: [entry(inner), note] });
   const look = (reference: string) => {
     clock.now += lifeMs;
-    return watch.look(own, reference, false);
+    return watch.check(own, reference, false);
   };
   await look(index.digest);
   await look(image.digest);
@@ -201,7 +201,7 @@ test('a hosted index is shown only with all its images', async () => {
   // A tag is looked up like one of another registry.
   await look('v1');
   const elsewhere = world();
-  await elsewhere.watch.look(access, index.digest, false);
+  await elsewhere.watch.check(access, index.digest, false);
   assert.equal(elsewhere.asked.length, 1);
 });
 
@@ -217,8 +217,8 @@ test('a hosted index is followed four levels deep', async () => {
   const [root, , , , deepest, beyond] = chain;
   assert.ok(root && deepest && beyond);
   manifests.delete(beyond.digest);
-  await watch.look(own, root.digest, false);
+  await watch.check(own, root.digest, false);
   manifests.delete(deepest.digest);
   clock.now += lifeMs;
-  await assert.rejects(watch.look(own, root.digest, false), { kind: 'denied' });
+  await assert.rejects(watch.check(own, root.digest, false), { kind: 'denied' });
 });

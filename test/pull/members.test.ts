@@ -30,7 +30,7 @@ function imageOf(root: Document, local: Documents['local']) {
   const find = createImageFinder({
     documents: { local } as unknown as Documents,
     makeImage: () => assert.fail('it is here'),
-    lookAtRight: async ({ image: { registry, repository } }) => ({
+    checkRight: async ({ image: { registry, repository } }) => ({
       access: { registry, repository, credentials: undefined },
       until: Number.POSITIVE_INFINITY,
     }),

@@ -5,7 +5,7 @@ import { Fault } from '../../src/foundation/fault.ts';
 import { digestOf } from '../../src/oci/digest.ts';
 import type { Reference } from '../../src/oci/reference.ts';
 import type { SealedGrant } from '../../src/platform/identities.ts';
-import { createLookAtRight } from '../../src/pull/pull-right.ts';
+import { createCheckRight } from '../../src/pull/pull-right.ts';
 import type { ContainerRequest } from '../../src/request/container-request.ts';
 import type { BuildRow } from '../../src/storage/rows/images/build-rows.ts';
 import type { Access } from '../../src/upstream/access.ts';
@@ -35,7 +35,7 @@ function world(state: State) {
   const asked: string[] = [];
   const nameOf = ({ registry, repository }: { registry: string; repository: string }) =>
     `${registry}/${repository}`;
-  const look = createLookAtRight({
+  const check = createCheckRight({
     identities: {
       async require(grant) {
         asked.push(`require ${grant}`);
@@ -58,7 +58,7 @@ function world(state: State) {
       },
     },
     watch: {
-      async look(access: Access, reference: string, isPublic: boolean) {
+      async check(access: Access, reference: string, isPublic: boolean) {
         const by = access.credentials ? 'with credentials' : 'without';
         asked.push(`${nameOf(access)} ${reference} ${by}${isPublic ? ', public' : ''}`);
         if (state.hidden?.includes(reference)) throw new Fault('denied', 'no longer shown');
@@ -68,7 +68,7 @@ function world(state: State) {
     findServed: async image => state.served?.[image.repository],
     ...{ ownHost, lifeMs, graceMs },
   });
-  return { look, asked };
+  return { check, asked };
 }
 
 const grant = 'a grant' as SealedGrant;
@@ -92,8 +92,8 @@ const ofBuild = (more: Partial<ContainerRequest> = {}) =>
   request({ isBuilt: true, buildId: 'b', fixed: undefined, ...more });
 
 test('the caller must still be admitted, and the registry show the image with the current credentials', async () => {
-  const { look, asked } = world({});
-  const { access } = await look(request());
+  const { check, asked } = world({});
+  const { access } = await check(request());
   assert.deepEqual(access.credentials, secret);
   assert.deepEqual(asked, [
     `require ${grant}`,
@@ -101,7 +101,7 @@ test('the caller must still be admitted, and the registry show the image with th
     `r.example.com/team/app ${base} with credentials`,
   ]);
   const anonymous = world({});
-  await anonymous.look(request({ caller: { address: '192.0.2.1' }, isPublic: true }));
+  await anonymous.check(request({ caller: { address: '192.0.2.1' }, isPublic: true }));
   assert.deepEqual(anonymous.asked, [
     'credentials of undefined for r.example.com',
     `r.example.com/team/app ${base} without, public`,
@@ -110,37 +110,37 @@ test('the caller must still be admitted, and the registry show the image with th
 
 test('whoever is refused by the platform or the registry does not pull', async () => {
   const refusal = new Fault('denied', 'the token was revoked');
-  await assert.rejects(world({ refusal }).look(request()), refusal);
-  await assert.rejects(world({ hidden: [base] }).look(request()), { kind: 'denied' });
+  await assert.rejects(world({ refusal }).check(request()), refusal);
+  await assert.rejects(world({ hidden: [base] }).check(request()), { kind: 'denied' });
 });
 
 test('included images must be shown, for images that exist and for those that are built', async () => {
   const includes = [{ registry: 'q.example.com', repository: 'other', digest: root }];
   for (const one of [request({ includes }), ofBuild({ includes })]) {
-    const { look, asked } = world({ digest: built });
-    await look(one);
+    const { check, asked } = world({ digest: built });
+    await check(one);
     assert.ok(asked.includes(`q.example.com/other ${root} with credentials`), asked.join('\n'));
     const hidden = world({ digest: built, hidden: [root] });
-    await assert.rejects(hidden.look(one), { kind: 'denied' });
+    await assert.rejects(hidden.check(one), { kind: 'denied' });
   }
 });
 
 test('of a hosted image, the index that it was chosen from must exist as well', async () => {
   const image = { registry: ownHost, repository: 'team/app', tag: 'v1' };
   for (const hidden of [[root], [base]]) {
-    await assert.rejects(world({ hidden }).look(request({ image })), { kind: 'denied' });
+    await assert.rejects(world({ hidden }).check(request({ image })), { kind: 'denied' });
   }
-  await world({ hidden: [root] }).look(request());
+  await world({ hidden: [root] }).check(request());
   const { base: only, served } = request().fixed ?? assert.fail();
-  const { look, asked } = world({});
-  await look(request({ image, fixed: { base: only, served } }));
+  const { check, asked } = world({});
+  await check(request({ image, fixed: { base: only, served } }));
   assert.equal(asked.filter(line => line.startsWith(ownHost)).length, 1);
 });
 
 test('of a built image, all images that it is made of must be shown, and the image itself', async () => {
   const baseImages = ['q.example.com/one:3', 'q.example.com/two', `q.example.com/three@${base}`];
-  const { look, asked } = world({ baseImages, digest: built });
-  await look(ofBuild());
+  const { check, asked } = world({ baseImages, digest: built });
+  await check(ofBuild());
   assert.deepEqual(asked.filter(line => line.includes(' with')).sort(), [
     'q.example.com/one 3 with credentials',
     `q.example.com/three ${base} with credentials`,
@@ -150,14 +150,14 @@ test('of a built image, all images that it is made of must be shown, and the ima
   assert.ok(asked.includes(`built for ${grant}`));
   for (const hidden of ['3', 'latest', base, built]) {
     const state = { baseImages, digest: built, hidden: [hidden] };
-    await assert.rejects(world(state).look(ofBuild()), { kind: 'denied' }, hidden);
+    await assert.rejects(world(state).check(ofBuild()), { kind: 'denied' }, hidden);
   }
 });
 
 test('the image of a build is the one that was fixed, if there is one; none while it is built', async () => {
   const shownOf = async (state: State, one: ContainerRequest) => {
-    const { look, asked } = world(state);
-    await look(one);
+    const { check, asked } = world(state);
+    await check(one);
     return asked.filter(line => line.includes(' with')).map(line => line.split(' ')[1]);
   };
   assert.deepEqual(await shownOf({ digest: built }, ofBuild({ fixed: request().fixed })), [base]);
@@ -167,19 +167,19 @@ test('the image of a build is the one that was fixed, if there is one; none whil
 test('images of the service are asked about only where they can be deleted: in the hosted repositories', async () => {
   const hosted = { registry: ownHost, repository: 'builds/app', tag: 'x' };
   const state = { isService: true, digest: built, hidden: [built] };
-  await world(state).look(ofBuild());
-  await assert.rejects(world(state).look(ofBuild({ image: hosted })), { kind: 'denied' });
+  await world(state).check(ofBuild());
+  await assert.rejects(world(state).check(ofBuild({ image: hosted })), { kind: 'denied' });
 });
 
 test('a served name in a build gives the rights of its own request', async () => {
   const baseImages = [`${ownHost}/ct/x/inner:1`];
   const inner = request({ caller: { address: '192.0.2.9', grant: 'another' as SealedGrant } });
-  const { look, asked } = world({ baseImages, served: { 'ct/x/inner': inner } });
-  await look(ofBuild());
+  const { check, asked } = world({ baseImages, served: { 'ct/x/inner': inner } });
+  await check(ofBuild());
   assert.ok(asked.includes('require another'));
   assert.ok(asked.includes(`r.example.com/team/app ${base} with credentials`));
   const hidden = world({ baseImages, served: { 'ct/x/inner': inner }, hidden: [base] });
-  await assert.rejects(hidden.look(ofBuild()), { kind: 'denied' });
+  await assert.rejects(hidden.check(ofBuild()), { kind: 'denied' });
 });
 
 test('builds on served names of builds are followed eight deep', async () => {
@@ -198,8 +198,8 @@ test('builds on served names of builds are followed eight deep', async () => {
     state.baseImages = [`${ownHost}/ct/x/inner:1`];
     return world(state);
   };
-  await chain(7).look(ofBuild());
-  await assert.rejects(chain(8).look(ofBuild()), {
+  await chain(7).check(ofBuild());
+  await assert.rejects(chain(8).check(ofBuild()), {
     kind: 'bad-request',
     message: /more than 8 builds/,
   });
@@ -207,10 +207,10 @@ test('builds on served names of builds are followed eight deep', async () => {
 
 test('an answer counts for its life, or as long as those of the registries', async () => {
   const before = performance.now();
-  const { until } = await world({}).look(request());
+  const { until } = await world({}).check(request());
   assert.ok(until >= before + lifeMs && until <= performance.now() + lifeMs);
-  assert.equal((await world({ until: 7 }).look(request())).until, 7);
-  const pending = await world({ until: 7 }).look(request({ fixed: undefined }));
+  assert.equal((await world({ until: 7 }).check(request())).until, 7);
+  const pending = await world({ until: 7 }).check(request({ fixed: undefined }));
   assert.ok(pending.until > 7, 'nothing to ask about yet');
 });
 
@@ -225,24 +225,24 @@ test('while a platform does not answer, its last answer counts for a time', asyn
     [new Error('a bug'), false],
   ] as const) {
     const state: State = {};
-    const { look } = world(state);
-    const { access } = await look(request());
+    const { check } = world(state);
+    const { access } = await check(request());
     state.refusal = failure;
     now += graceMs - 1;
-    if (counts) assert.equal((await look(request())).access, access);
-    else await assert.rejects(look(request()), failure);
+    if (counts) assert.equal((await check(request())).access, access);
+    else await assert.rejects(check(request()), failure);
     const other = request({ token: 'b'.repeat(32) as ContainerRequest['token'] });
-    await assert.rejects(look(other), failure, 'another request has no answer yet');
+    await assert.rejects(check(other), failure, 'another request has no answer yet');
     now += 1;
-    await assert.rejects(look(request()), failure);
+    await assert.rejects(check(request()), failure);
   }
 });
 
 test('the last answer of a platform does not stand in for a registry', async () => {
   const state: State = {};
-  const { look } = world(state);
-  await look(request());
+  const { check } = world(state);
+  await check(request());
   state.refusal = new Fault('unavailable', 'away');
   state.hidden = [base];
-  await assert.rejects(look(request()), { kind: 'denied' });
+  await assert.rejects(check(request()), { kind: 'denied' });
 });

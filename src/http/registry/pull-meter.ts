@@ -20,7 +20,7 @@ export interface PullMeter {
    */
   count(client: string, request: ContainerRequest): void | Promise<void>;
   /** Checks a manifest request that is not counted. Absent where {@link admit} has done so. */
-  look?(client: string, request: ContainerRequest): Promise<void>;
+  check?(client: string, request: ContainerRequest): Promise<void>;
   /** Returns the headers with the remaining allowance. */
   headers(client: string, request: ContainerRequest): Record<string, string>;
 }

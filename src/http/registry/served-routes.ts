@@ -28,7 +28,7 @@ import type { PullMeter } from './pull-meter.ts';
 import { sendDocument, sendJson, waitForBuild } from './registry-responses.ts';
 
 /** Checks the right to an image. Throws a {@link Fault} below 500 when it has ended. */
-type Look = () => Promise<unknown>;
+type RightCheck = () => Promise<unknown>;
 
 export interface ServedDeps {
   readonly auth: Pick<RegistryAuth, 'admitPull'>;
@@ -50,7 +50,7 @@ export interface ServedDeps {
   /** How long the result of a check of rights is valid (ms). */
   readonly rightLifeMs: number;
   /** Returns the check of a right that is repeated while a blob is sent. Default: the same as at its beginning. */
-  readonly lookedAt?: (request: IncomingMessage, look: Look) => Look;
+  readonly repeatedCheck?: (request: IncomingMessage, check: RightCheck) => RightCheck;
 }
 
 /**
@@ -119,7 +119,7 @@ async function sendManifest(
   const isCounted = meter.admit(client, request);
   const document = await findManifest(request, image, reference);
   if (!isCounted && req.method === 'GET') await meter.count(client, request);
-  else if (!isCounted) await meter.look?.(client, request);
+  else if (!isCounted) await meter.check?.(client, request);
   const { image: named, label } = request;
   const name = `${named.registry}/${named.repository}`;
   deps.notePull(req, { name, reference, digest: document.digest, label });
@@ -138,8 +138,8 @@ async function sendBlobOf(
   const order = takesOrder ? await blobs.order(image, digest) : undefined;
   if (order) return sendOrder(order, res);
   // A transfer that began before its token expired may continue.
-  const look = async () => deps.findImage(await tokens.unrevoked(request.token));
-  watchRight(res, deps.rightLifeMs, deps.lookedAt?.(req, look) ?? look);
+  const checkRight = async () => deps.findImage(await tokens.unrevoked(request.token));
+  watchRight(res, deps.rightLifeMs, deps.repeatedCheck?.(req, checkRight) ?? checkRight);
   const offered = {
     isKnown: async () => (await image.member(digest)) !== undefined,
     size: (signal: AbortSignal) => blobs.head(image, digest, signal),
@@ -225,17 +225,17 @@ function offeredBytes(bytes: Buffer): OfferedBlob {
  * Checks at intervals, while a response is being sent, whether its receiver still has the right to it. Ends the
  * connection when the right has ended. A registry that does not answer has not ended a right.
  *
- * @param look throws a {@link Fault} below 500 when the right has ended
+ * @param checkRight throws a {@link Fault} below 500 when the right has ended
  */
 export function watchRight(
   response: ServerResponse,
   everyMs: number,
-  look: () => Promise<unknown>,
+  checkRight: RightCheck,
 ): void {
   // A response closes once. The client may have left during an earlier step.
   if (response.closed) return;
   const timer = setInterval(() => {
-    look().catch(error => {
+    checkRight().catch(error => {
       if (!(error instanceof Fault) || error.kind === 'too-many-requests') return;
       if (error.status >= 500) return;
       clearInterval(timer);

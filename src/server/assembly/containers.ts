@@ -22,11 +22,11 @@ import type { SealedGrant } from '../../platform/index.ts';
 import {
   createAwaitBuild,
   createBuiltBy,
+  createCheckRight,
   createFindServedBase,
   createImageFinder,
   createKeptRights,
   createLentImages,
-  createLookAtRight,
   type ImageFinder,
 } from '../../pull/index.ts';
 import {
@@ -227,7 +227,7 @@ export function createContainers(
     servedPrefix: `${config.prefix}/`,
     isOpen: accessRules(config, publicUrl).pulls === 'open',
   });
-  const lookAtRight = createLookAtRight({
+  const checkRight = createCheckRight({
     identities,
     accessToBuilt,
     builds,
@@ -240,7 +240,7 @@ export function createContainers(
   const findUnscanned = createImageFinder({
     documents,
     makeImage,
-    lookAtRight,
+    checkRight,
     builtBy: createBuiltBy(builds, config.builds.pullWait, logUrlOf),
   });
   const scans = createSiteScans(deps, state, registries, lentImages, findUnscanned, documents);
@@ -252,7 +252,7 @@ export function createContainers(
   };
   // Without the access, so that these 50,000 hold no credentials.
   const keptRight = createKeptRights(async request => {
-    const { until } = await lookAtRight(request);
+    const { until } = await checkRight(request);
     return { until };
   });
   /** Does the same without the image, and without waiting for a build or a scan. */

@@ -40,7 +40,7 @@ export interface HandOn {
   /**
    * Throws a {@link Fault} below 500 when the leader would not send the blob of the request any more.
    */
-  look(request: IncomingMessage): Promise<void>;
+  checkRight(request: IncomingMessage): Promise<void>;
   /**
    * Sends a message of this replica to the leader of the moment, once, and returns the body of its response. Returns
    * undefined when no replica leads, or the leader does not answer in time.
@@ -170,7 +170,7 @@ export function createHandOn(leader: CurrentLeader, proof: string, blobs: Ordere
         const bytes = await readAtMost(reply, largestOrder).catch(() => undefined);
         if (!bytes) return 'ended';
         try {
-          await blobs.send(parseOrder(bytes), request, response, () => look(request));
+          await blobs.send(parseOrder(bytes), request, response, () => checkRight(request));
         } catch (error) {
           // The leader sends what this server cannot read.
           if (takesOrder && !response.headersSent && !blobs.accepts(digest)) return 'ended';
@@ -198,10 +198,10 @@ export function createHandOn(leader: CurrentLeader, proof: string, blobs: Ordere
   };
 
   /** Throws when the leader would not send the blob any more. */
-  const look = (request: IncomingMessage): Promise<void> =>
+  const checkRight = (request: IncomingMessage): Promise<void> =>
     leader.reach(
       async address => {
-        const { out } = send(request, address, { headers: looksOnly });
+        const { out } = send(request, address, { headers: checksOnly });
         out.end();
         const response = await responseOf(out).catch(() => undefined);
         if (!response || !isOfLeader(response)) return 'ended';
@@ -266,7 +266,7 @@ export function createHandOn(leader: CurrentLeader, proof: string, blobs: Ordere
   return {
     send,
     ask,
-    look,
+    checkRight,
     tell,
     respond: (request, response) =>
       leader.reach(
@@ -356,7 +356,7 @@ function withoutHeaders(names: ReadonlySet<string>, raw: readonly string[]): str
 }
 
 const takesOrders = [handedOnHeaders.order, 'yes'];
-const looksOnly = [handedOnHeaders.order, 'look'];
+const checksOnly = [handedOnHeaders.order, 'look'];
 // A token of a client ends before a long transfer, and is checked at its begin only. The second one is a limit.
 const rightStays = new Set([401, 429]);
 

@@ -39,13 +39,13 @@ export interface OrderedBlobs {
   /**
    * Sends a blob, and checks at intervals whether its receiver still has the right to it.
    *
-   * @param look throws a `Fault` below 500 when the right has ended
+   * @param checkRight throws a `Fault` below 500 when the right has ended
    */
   send(
     order: BlobOrder,
     request: IncomingMessage,
     response: ServerResponse,
-    look: () => Promise<void>,
+    checkRight: () => Promise<void>,
   ): Promise<void>;
   close(): void;
 }
@@ -122,10 +122,10 @@ export function createOrderedBlobs(
     relayed,
     note,
     accepts: digest => !failed.has(digest),
-    async send(order, request, response, look) {
+    async send(order, request, response, checkRight) {
       const { digest } = order.kind === 'relayed' ? order.blob : order;
       if (order.kind === 'relayed' || order.isWatched) {
-        watchRight(response, config.rightLife, look);
+        watchRight(response, config.rightLife, checkRight);
       }
       await sendBlob(offerOf(order), digest, request, response, note);
     },

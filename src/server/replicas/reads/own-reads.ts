@@ -27,8 +27,8 @@ import {
   type BlobCache,
   type BlobFinder,
   createBlobFinder,
+  createCheckRight,
   createImageFinder,
-  createLookAtRight,
   createManifestFinder,
   type FoundBlob,
   keptBlob,
@@ -78,7 +78,7 @@ export interface OwnReads {
 
 interface OwnReadsDeps extends UpstreamDeps {
   readonly blobs: OrderedBlobs;
-  readonly handOn: Pick<HandOn, 'look' | 'tell'>;
+  readonly handOn: Pick<HandOn, 'checkRight' | 'tell'>;
 }
 
 // What the leader acknowledged holds here within two seconds, also after a change of the schema.
@@ -245,7 +245,7 @@ async function openReads(
       const { digest, mediaType } = await ended(buildId);
       return { digest, mediaType: mediaType ?? mediaTypes.ociManifest };
     },
-    lookAtRight: confirming(reporter.mayPull, confirmed, {
+    checkRight: confirming(reporter.mayPull, confirmed, {
       identities,
       accessToBuilt: (image, grant) =>
         accessInOwnRight(image, ownHost, identities.serviceCredentialsOf(grant)),
@@ -324,10 +324,10 @@ async function openReads(
       noteBlob: blobs.note,
       trustedProxies,
       rightLifeMs: config.rightLife,
-      lookedAt: (request, look) => async () => {
-        if (!isCurrent()) return handOn.look(request);
-        return look().catch(error => {
-          if (error instanceof LeaderOnly) return handOn.look(request);
+      repeatedCheck: (request, check) => async () => {
+        if (!isCurrent()) return handOn.checkRight(request);
+        return check().catch(error => {
+          if (error instanceof LeaderOnly) return handOn.checkRight(request);
           throw error;
         });
       },
@@ -418,11 +418,11 @@ function needsLeader({ caller, scan }: ContainerRequest): boolean {
 function confirming(
   mayPull: PullReporter['mayPull'],
   confirmed: WeakSet<Access>,
-  deps: Parameters<typeof createLookAtRight>[0],
-): ReturnType<typeof createLookAtRight> {
-  const look = createLookAtRight(deps);
+  deps: Parameters<typeof createCheckRight>[0],
+): ReturnType<typeof createCheckRight> {
+  const checkRight = createCheckRight(deps);
   return async request => {
-    if (!needsLeader(request)) return look(request);
+    if (!needsLeader(request)) return checkRight(request);
     const asked = performance.now();
     if (!(await mayPull(request.token))) throw new LeaderOnly('it checks the right');
     const { registry, repository } = request.image;

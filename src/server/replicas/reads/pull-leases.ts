@@ -10,7 +10,7 @@ export interface PullLeases {
   /** Takes one pull of a key; undefined when the leader has to be asked. */
   take(key: string): LeasedPull | undefined;
   /** Returns the headers for a request that is only checked; undefined when the leader has to be asked. */
-  look(key: string): RateHeaders | undefined;
+  check(key: string): RateHeaders | undefined;
   /** Notes what the leader has said about a pull of a key. Returns the headers with the remaining allowance. */
   note(key: string, reply: SentReply): RateHeaders;
 }
@@ -60,7 +60,7 @@ export function createPullLeases(now: () => number): PullLeases {
         },
       };
     },
-    look(key) {
+    check(key) {
       const lease = find(key);
       return lease && headersOf(lease);
     },

@@ -132,11 +132,11 @@ export function createPullReporter(deps: PullReporterDeps): PullReporter {
       counter.begin(client, token);
     },
 
-    async look(client, request) {
+    async check(client, request) {
       const { token } = request;
       const limit = rateFor(rates, request.caller, client);
       if (!limit) return;
-      const headers = leases.look(limit.key);
+      const headers = leases.check(limit.key);
       if (headers) {
         remaining.set(keyOf(client, token), headers);
         return;
