@@ -21,7 +21,7 @@ import {
   type TrustDomain,
 } from '../../src/builds/domain.ts';
 import type { RecipeOrigin } from '../../src/builds/plan/build-plan.ts';
-import { withPatience } from '../../src/builds/runs/patience.ts';
+import { withBuildRetries } from '../../src/builds/runs/build-retries.ts';
 import { createLogger } from '../../src/foundation/telemetry.ts';
 import { startBuildkitd } from '../world/buildkitd.ts';
 import { eventually } from '../world/eventually.ts';
@@ -197,7 +197,7 @@ suite('builders that the server starts', () => {
       `i=0; while [ $i -lt 80 ]; do sleep ${seconds} & i=$((i+1)); done; sleep ${seconds}`;
     // One alone has room, and the builders of both are there afterwards.
     for (const domain of [user, other]) {
-      await withPatience(
+      await withBuildRetries(
         never,
         () => {},
         () => runStep(own.builders, domain, crowd(0.1)),

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createStagedImages } from '../../src/builds/runs/staged-images.ts';
+import { createStagedImages } from '../../src/builds/solve/staged-images.ts';
 import { createLogger } from '../../src/foundation/telemetry.ts';
 import type { BuildRow } from '../../src/storage/rows/images/build-rows.ts';
 

@@ -10,7 +10,7 @@ import { fetchLayer } from '../../src/images/sif/layers/gather.ts';
 import { type Digest, digestOf } from '../../src/oci/digest.ts';
 import { documentOf } from '../../src/oci/manifest.ts';
 import { mediaTypes } from '../../src/oci/media-type.ts';
-import { createLayerIntake, type LayerDeps } from '../../src/request/layers/layers.ts';
+import { createLayerIntake, type LayerDeps } from '../../src/request/layers/layer-intake.ts';
 import { type ByteSource, copiesOf, drain } from '../../src/storage/content/byte-source.ts';
 import { SlabPool } from '../../src/storage/content/file-source.ts';
 import { makeTempDir } from '../world/temp-dir.ts';

@@ -6,7 +6,7 @@ import { mock, type TestContext, test } from 'node:test';
 import { Fault } from '../../src/foundation/fault.ts';
 import type { Logger } from '../../src/foundation/telemetry.ts';
 import { watchRight } from '../../src/http/registry/served-routes.ts';
-import { holdEntries } from '../../src/server/life/entries.ts';
+import { holdEntries } from '../../src/server/entries.ts';
 
 /** A response that is open, or whose client has left. */
 class ScriptedResponse extends EventEmitter {
@@ -21,10 +21,10 @@ class ScriptedResponse extends EventEmitter {
 
 const everyMs = 1000;
 
-/** Watches a response, and returns a function that counts the looks at each interval. */
-function watched(t: TestContext, response: ScriptedResponse, look: () => Promise<unknown>) {
+/** Watches a response, and returns a function that counts the checks at each interval. */
+function watched(t: TestContext, response: ScriptedResponse, checkRight: () => Promise<unknown>) {
   t.mock.timers.enable({ apis: ['setInterval'] });
-  const counted = mock.fn(look);
+  const counted = mock.fn(checkRight);
   watchRight(response as unknown as ServerResponse, everyMs, counted);
   return (): number => {
     t.mock.timers.tick(everyMs);
@@ -35,29 +35,29 @@ function watched(t: TestContext, response: ScriptedResponse, look: () => Promise
 test('a client that left before is not watched', t => {
   const response = new ScriptedResponse();
   response.destroy();
-  const looks = watched(t, response, async () => {});
-  assert.equal(looks(), 0);
+  const checks = watched(t, response, async () => {});
+  assert.equal(checks(), 0);
 });
 
 test('the watch ends with the response', t => {
   const response = new ScriptedResponse();
-  const looks = watched(t, response, async () => {});
-  assert.equal(looks(), 1);
-  assert.equal(looks(), 2);
+  const checks = watched(t, response, async () => {});
+  assert.equal(checks(), 1);
+  assert.equal(checks(), 2);
   response.destroy();
-  assert.equal(looks(), 2);
+  assert.equal(checks(), 2);
 });
 
 test('the watch ends with the right', async t => {
   const response = new ScriptedResponse();
   const denied = new Fault('denied', 'The right has ended', { phase: 'request' });
   const failing = Promise.reject(denied);
-  const looks = watched(t, response, () => failing);
-  assert.equal(looks(), 1);
+  const checks = watched(t, response, () => failing);
+  assert.equal(checks(), 1);
   await failing.catch(() => {});
   await Promise.resolve();
   assert.ok(response.closed, 'the connection ends');
-  assert.equal(looks(), 1);
+  assert.equal(checks(), 1);
 });
 
 test('a request whose client left while the server started is not answered', async () => {

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { pino } from 'pino';
-import { type Entries, type Entry, holdEntries } from '../../src/server/life/entries.ts';
+import { type Entries, type Entry, holdEntries } from '../../src/server/entries.ts';
 
 /** A server that listens on a free port of the loopback. */
 export interface Listening extends Disposable {

@@ -40,7 +40,7 @@ import {
   reasonOf,
   resultOf,
 } from './build-outcomes.ts';
-import { withPatience } from './patience.ts';
+import { withBuildRetries } from './build-retries.ts';
 
 /** A queued or running build. */
 export interface ActiveBuild {
@@ -196,7 +196,7 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
       const what = isStorageLost(err) ? 'The storage of the service does not answer' : err.message;
       writer.write(`\n${what}: trying again\n`);
     };
-    const outcome = await withPatience(signal, onLost, () => {
+    const outcome = await withBuildRetries(signal, onLost, () => {
       writer.restartSteps();
       return deps.solve({
         id: row.id,

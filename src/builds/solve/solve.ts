@@ -16,7 +16,6 @@ import type { ImageOrigin, RecipeOrigin } from '../plan/build-plan.ts';
 import { requireBuilderReads } from '../recipe/conda/conda-lock.ts';
 import type { LockFileType } from '../recipe/recipe-kind.ts';
 import { recipeKindNamed } from '../recipe/recipe-kinds.ts';
-import type { Staging } from '../runs/staged-images.ts';
 import type { CompressBase } from './bases/compress-base.ts';
 import type { PrepareBases, PreparedBases } from './bases/prepare-bases.ts';
 import { lacksShell } from './build-fault.ts';
@@ -43,6 +42,7 @@ import type { RecipeResult, RunRecipe } from './run-recipe.ts';
 import type { ScriptLayers } from './scripts/script-layers.ts';
 import type { MakeSif } from './sif/make-sif.ts';
 import type { StageSifBases } from './sif/stage-sif-bases.ts';
+import type { Staging } from './staged-images.ts';
 import type { WheelBuilds } from './wheels/build-wheels.ts';
 
 export interface SolveDeps extends BuilderRules {

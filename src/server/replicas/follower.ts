@@ -25,7 +25,7 @@ import {
 } from '../../http/index.ts';
 import type { UpstreamDeps } from '../assembly/registry-clients.ts';
 import { ownHosts } from '../config/read/index.ts';
-import type { Entry } from '../life/entries.ts';
+import type { Entry } from '../entries.ts';
 import { type CurrentLeader, usualPatienceMs } from './current-leader.ts';
 import { createHandOn, type HandOn, handOnUpgrade, type WholeResponse } from './hand-on.ts';
 import { createOrderedBlobs } from './ordered-blobs.ts';

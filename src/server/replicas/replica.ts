@@ -19,7 +19,7 @@ import {
 import type { UpstreamDeps } from '../assembly/registry-clients.ts';
 import { logLock } from '../assembly/server-state.ts';
 import { ConfigError, type ReplicaSettings } from '../config/index.ts';
-import type { Entry } from '../life/entries.ts';
+import type { Entry } from '../entries.ts';
 import { createChanges } from './changes.ts';
 import { createCurrentLeader } from './current-leader.ts';
 import { createFollower, type Follower } from './follower.ts';

@@ -1,8 +1,8 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { endWith, rawResponse } from '../../foundation/responses.ts';
-import type { Logger } from '../../foundation/telemetry/index.ts';
-import { pathOfTarget } from '../../http/index.ts';
+import { endWith, rawResponse } from '../foundation/responses.ts';
+import type { Logger } from '../foundation/telemetry/index.ts';
+import { pathOfTarget } from '../http/index.ts';
 
 /** What answers the requests that enter the server. */
 export interface Entry {

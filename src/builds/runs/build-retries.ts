@@ -13,7 +13,7 @@ const mostLost = 3;
  *
  * @param onLost called after each failed attempt except the last one
  */
-export async function withPatience<T>(
+export async function withBuildRetries<T>(
   signal: AbortSignal,
   onLost: (error: Fault) => void,
   work: () => Promise<T>,
