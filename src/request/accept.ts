@@ -31,7 +31,7 @@ import {
   orasScheme,
   wantedPlatforms,
 } from './asked-image.ts';
-import { type BuildIntake, checkServedLength } from './built-image.ts';
+import { type BuildIntake, checkServedLength } from './build-intake.ts';
 import {
   type ApiVersion,
   type AskedFields,
@@ -44,7 +44,7 @@ import {
 } from './container-request.ts';
 import { type OnlyFrozen, withLastingName } from './lasting-names.ts';
 import type { IncludedImage, IncludedImages } from './layers/included-images.ts';
-import type { LayerIntake } from './layers/layers.ts';
+import type { LayerIntake } from './layers/layer-intake.ts';
 import { checkRules } from './rules.ts';
 import type { FindRun } from './run-of-name.ts';
 import { type FindServed, onTopOf } from './served-name.ts';

@@ -28,11 +28,11 @@ import {
   checkScheme,
   wantedPlatforms,
 } from './asked-image.ts';
-import type { AskedBase, BuildIntake } from './built-image.ts';
+import type { AskedBase, BuildIntake } from './build-intake.ts';
 import { type ApiVersion, type Caller, inHome, type Submission } from './container-request.ts';
 import { type OnlyFrozen, withLastingName } from './lasting-names.ts';
 import type { IncludedImages, IncludingBase } from './layers/included-images.ts';
-import type { LayerIntake } from './layers/layers.ts';
+import type { LayerIntake } from './layers/layer-intake.ts';
 import { checkRules } from './rules.ts';
 import type { FindServed } from './served-name.ts';
 import { changeOf } from './wanted-change.ts';

@@ -8,7 +8,7 @@ export {
   type ServedResponse,
 } from './accept.ts';
 export { createBaseFinder, orasScheme } from './asked-image.ts';
-export { createBuildIntake } from './built-image.ts';
+export { createBuildIntake } from './build-intake.ts';
 export {
   type ApiVersion,
   type Caller,

@@ -1,5 +1,5 @@
 /** Rules and changes of a submission, as `sluice name` applies them too. */
 
-export { architectureIn, createLayerIntake } from './layers/layers.ts';
+export { architectureIn, createLayerIntake } from './layers/layer-intake.ts';
 export { checkRules } from './rules.ts';
 export { changeOf } from './wanted-change.ts';

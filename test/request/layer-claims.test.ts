@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { digestOf } from '../../src/oci/digest.ts';
 import type { SubmittedLayer } from '../../src/request/container-request.ts';
-import { createLayerIntake } from '../../src/request/layers/layers.ts';
+import { createLayerIntake } from '../../src/request/layers/layer-intake.ts';
 import { sourceOfBytes } from '../../src/storage/content/byte-source.ts';
 import { openContentDirectory } from '../../src/storage/content/content-directory.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';

@@ -39,7 +39,7 @@ import {
 } from './images-by-platform.ts';
 import type { IncludedLayer } from './included-layers.ts';
 import type { Packing } from './layer-check.ts';
-import type { LayerIntake } from './layers.ts';
+import type { LayerIntake } from './layer-intake.ts';
 import type { LayerCaller } from './one-intake.ts';
 
 /** An included image, which its registry has shown to the caller. */

@@ -12,7 +12,7 @@ import type { ContentStore } from '../../storage/content/index.ts';
 import { createFlowHash } from '../../storage/hashing/index.ts';
 import type { AnonymousShare } from '../../storage/rows/index.ts';
 import type { Caller, SubmittedLayer } from '../container-request.ts';
-import type { LayerIntake } from './layers.ts';
+import type { LayerIntake } from './layer-intake.ts';
 import type { LayerCaller } from './one-intake.ts';
 
 /** Scheme of locations that name an uploaded build context. */
