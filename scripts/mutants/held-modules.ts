@@ -273,7 +273,7 @@ export const heldModules: readonly HeldModule[] = [
     ],
   },
   {
-    file: 'src/upstream/auth/credentials.ts',
+    file: 'src/upstream/credentials.ts',
     tests: ['test/platform/keys.test.ts'],
     equal: [
       ["'identity' -> (nothing)", 'lists of other lengths differ anyway'],

@@ -1,4 +1,4 @@
-import type { CredentialSource, Credentials } from './auth/credentials.ts';
+import type { CredentialSource, Credentials } from './credentials.ts';
 
 /** A repository, and the right with which it is accessed. */
 export interface Access {

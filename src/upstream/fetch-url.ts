@@ -1,7 +1,7 @@
 import { Fault } from '../foundation/fault.ts';
-import type { UpstreamResponse } from './exchange/upstream-response.ts';
 import { redirected, redirectedRequest } from './transport/redirect.ts';
 import type { HttpRequest, Transport } from './transport/transport.ts';
+import type { UpstreamResponse } from './transport/upstream-response.ts';
 
 const maxRedirects = 5;
 

@@ -4,14 +4,7 @@ export { type Access, accessTo } from './access.ts';
 export { createAuthorizer } from './auth/authorizer.ts';
 export { createFetchToken, type FetchToken } from './auth/bearer.ts';
 export { type CheckLogin, createCheckLogin } from './auth/login.ts';
-export { createExchange } from './exchange/exchange.ts';
-export { faultOfError } from './exchange/failure.ts';
-export {
-  readAll,
-  readPart,
-  sourceOfStream,
-  type UpstreamResponse,
-} from './exchange/upstream-response.ts';
+export { createExchange } from './exchange.ts';
 export { fetchUrl } from './fetch-url.ts';
 export { nextPage } from './next-page.ts';
 export {
@@ -39,9 +32,16 @@ export {
   withoutReach,
 } from './registry-settings.ts';
 export { openWhole, type PlacedSource, resumingSource } from './resuming-source.ts';
+export { faultOfError } from './transport/failure.ts';
 export {
   createTransport,
   type HttpRequest,
   type Transport,
   type TransportLimits,
 } from './transport/transport.ts';
+export {
+  readAll,
+  readPart,
+  sourceOfStream,
+  type UpstreamResponse,
+} from './transport/upstream-response.ts';

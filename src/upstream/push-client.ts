@@ -3,12 +3,12 @@ import type { Digest } from '../oci/digest.ts';
 import type { Document } from '../oci/index.ts';
 import type { ByteSource } from '../storage/content/byte-source.ts';
 import type { Access, Pushes } from './access.ts';
-import { credentialKey } from './auth/credentials.ts';
-import type { Exchange } from './exchange/exchange.ts';
-import { causeOf, quoted, readErrorWords } from './exchange/failure.ts';
-import type { UpstreamRequest } from './exchange/upstream-request.ts';
-import type { UpstreamResponse } from './exchange/upstream-response.ts';
+import { credentialKey } from './credentials.ts';
+import type { Exchange } from './exchange.ts';
+import { causeOf, quoted, readErrorWords } from './transport/failure.ts';
 import { isBrokenConnection } from './transport/retry.ts';
+import type { UpstreamRequest } from './transport/upstream-request.ts';
+import type { UpstreamResponse } from './transport/upstream-response.ts';
 
 /** A repository, with the right to push to it. */
 export interface PushAccess extends Access {

@@ -3,11 +3,11 @@ import { type Digest, digestOf, isDigest, splitDigest } from '../oci/digest.ts';
 import { type Descriptor, type Document, documentOf } from '../oci/index.ts';
 import { bareMediaType, manifestAccept, mediaTypes } from '../oci/media-type.ts';
 import type { Access } from './access.ts';
-import type { Exchange } from './exchange/exchange.ts';
-import { faultOfError, titleOf } from './exchange/failure.ts';
-import type { UpstreamRequest } from './exchange/upstream-request.ts';
-import { readAll, type UpstreamResponse } from './exchange/upstream-response.ts';
+import type { Exchange } from './exchange.ts';
+import { faultOfError, titleOf } from './transport/failure.ts';
 import { isBrokenConnection } from './transport/retry.ts';
+import type { UpstreamRequest } from './transport/upstream-request.ts';
+import { readAll, type UpstreamResponse } from './transport/upstream-response.ts';
 
 /** The read operations of the distribution API of other registries. All methods throw {@link Fault}. */
 export interface RegistryClient {

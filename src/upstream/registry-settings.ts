@@ -1,5 +1,5 @@
 import { canonicalRegistry } from '../oci/naming.ts';
-import type { Credentials } from './auth/credentials.ts';
+import type { Credentials } from './credentials.ts';
 import type { PrivateHosts } from './transport/address-guard.ts';
 
 /** How blobs of a registry reach the client. */

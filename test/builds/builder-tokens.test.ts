@@ -4,7 +4,7 @@ import { builderTokens } from '../../src/builds/solve/build-rights.ts';
 import { Fault } from '../../src/foundation/fault.ts';
 import { parseReference } from '../../src/oci/reference.ts';
 import type { FetchToken } from '../../src/upstream/auth/bearer.ts';
-import type { CredentialSource } from '../../src/upstream/auth/credentials.ts';
+import type { CredentialSource } from '../../src/upstream/credentials.ts';
 
 const realm = 'https://auth.registry.test/token';
 const credentials: CredentialSource = async (registry, repository) => {

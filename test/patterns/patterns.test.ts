@@ -57,7 +57,7 @@ const exceptions: Readonly<Record<string, readonly (readonly [pattern: RegExp, w
     [/'(?:[^']|'')*'|"[^"]*"|@\w+|\?|\b[a-z]+[A-Z]\w*\b/g, 'a statement of Sluice'],
   ],
   'upstream/auth/bearer.ts': [[/[ \t]+[A-Za-z0-9._~+/-]+=*[ \t]*(?=,|$)/y, ownLexer]],
-  'upstream/exchange/failure.ts': [
+  'upstream/transport/failure.ts': [
     [/\beyJ[\w-]{5,}\.[\w-]*\.?[\w-]*/g, 'the first 4 KiB of a body'],
   ],
 };

@@ -12,7 +12,7 @@ import { grantPlace } from '../../src/platform/seal-again.ts';
 import type { TokenRights } from '../../src/platform/token-rights.ts';
 import type { BuildMail, Grant, Platform } from '../../src/platform/workflow-platform.ts';
 import { createSecretBox } from '../../src/storage/rows/secret-box.ts';
-import type { CredentialSource } from '../../src/upstream/auth/credentials.ts';
+import type { CredentialSource } from '../../src/upstream/credentials.ts';
 
 const ownHost = 'sluice.example.com';
 const minute = 60_000;

@@ -10,7 +10,7 @@ import {
 import type { Endpoint } from '../../src/platform/endpoint.ts';
 import { grantKey, tokenKey } from '../../src/platform/grants/grant-key.ts';
 import { homeOf, homeRights } from '../../src/platform/identities.ts';
-import { basicHeader, credentialKey, firstOf } from '../../src/upstream/auth/credentials.ts';
+import { basicHeader, credentialKey, firstOf } from '../../src/upstream/credentials.ts';
 
 const endpoint = (id: string) => ({ id, base: id, host: id, isOwn: false }) satisfies Endpoint;
 

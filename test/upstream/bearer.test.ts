@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Fault } from '../../src/foundation/fault.ts';
 import { fetchBearer } from '../../src/upstream/auth/bearer.ts';
-import type { Credentials } from '../../src/upstream/auth/credentials.ts';
+import type { Credentials } from '../../src/upstream/credentials.ts';
 import { defaultRegistrySettings } from '../../src/upstream/registry-settings.ts';
 import { checkAddress } from '../../src/upstream/transport/address-guard.ts';
 import type { HttpRequest, Transport } from '../../src/upstream/transport/transport.ts';

@@ -11,7 +11,7 @@ import { mediaTypes } from '../../src/oci/media-type.ts';
 import { sourceOfBytes } from '../../src/storage/content/byte-source.ts';
 import type { Access } from '../../src/upstream/access.ts';
 import { createAuthorizer } from '../../src/upstream/auth/authorizer.ts';
-import { createExchange } from '../../src/upstream/exchange/exchange.ts';
+import { createExchange } from '../../src/upstream/exchange.ts';
 import { createPushClient, pushingTo } from '../../src/upstream/push-client.ts';
 import { createRegistryClient } from '../../src/upstream/registry-client.ts';
 import { defaultRegistrySettings, endpointOf } from '../../src/upstream/registry-settings.ts';

@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Fault } from '../../src/foundation/fault.ts';
-import type { UpstreamResponse } from '../../src/upstream/exchange/upstream-response.ts';
 import { checkAddress } from '../../src/upstream/transport/address-guard.ts';
 import {
   RedirectFailure,
@@ -10,6 +9,7 @@ import {
   redirectedRequest,
 } from '../../src/upstream/transport/redirect.ts';
 import type { HttpRequest } from '../../src/upstream/transport/transport.ts';
+import type { UpstreamResponse } from '../../src/upstream/transport/upstream-response.ts';
 
 const headers = { authorization: 'Bearer secret', accept: '*/*' };
 

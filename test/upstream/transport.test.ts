@@ -4,11 +4,11 @@ import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
-import { readErrorWords } from '../../src/upstream/exchange/failure.ts';
-import { readAll, type UpstreamResponse } from '../../src/upstream/exchange/upstream-response.ts';
 import { defaultRegistrySettings } from '../../src/upstream/registry-settings.ts';
 import { closedAddressIn } from '../../src/upstream/transport/address-guard.ts';
+import { readErrorWords } from '../../src/upstream/transport/failure.ts';
 import { createTransport } from '../../src/upstream/transport/transport.ts';
+import { readAll, type UpstreamResponse } from '../../src/upstream/transport/upstream-response.ts';
 
 const connections = 2;
 const page = `<title>Too much</title>${'<p>Sorry.</p>'.repeat(100_000)}`;

@@ -5,7 +5,7 @@ import { Fault } from '../../src/foundation/fault.ts';
 import { noRemoteHealth } from '../../src/foundation/telemetry/remote-health.ts';
 import { digestOf } from '../../src/oci/digest.ts';
 import { sourceOfBytes } from '../../src/storage/content/byte-source.ts';
-import { createExchange } from '../../src/upstream/exchange/exchange.ts';
+import { createExchange } from '../../src/upstream/exchange.ts';
 import { createRegistryClient } from '../../src/upstream/registry-client.ts';
 import type { Transport } from '../../src/upstream/transport/transport.ts';
 

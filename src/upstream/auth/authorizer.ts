@@ -2,11 +2,11 @@ import { cacheOfBytes } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { SingleFlight } from '../../foundation/single-flight.ts';
 import type { Access } from '../access.ts';
+import { basicHeader, credentialKey } from '../credentials.ts';
 import { endpointOf, type Registries, settingsOf } from '../registry-settings.ts';
 import type { RetryPolicy } from '../transport/retry.ts';
 import type { Transport } from '../transport/transport.ts';
 import { type BearerToken, type Challenge, fetchBearer } from './bearer.ts';
-import { basicHeader, credentialKey } from './credentials.ts';
 
 export interface Authorizer {
   /** Returns the first `Authorization` value, from what is known of the registry; undefined for none. */

@@ -3,8 +3,7 @@ import { z } from 'zod';
 import { Fault } from '../../foundation/fault.ts';
 import { type JsonShape, parseShaped } from '../../foundation/json-shape.ts';
 import { takePatterns } from '../../foundation/text.ts';
-import { causeOf, faultOfError, quoted, readErrorWords } from '../exchange/failure.ts';
-import { readAll, type UpstreamResponse } from '../exchange/upstream-response.ts';
+import { basicHeader, type Credentials } from '../credentials.ts';
 import {
   endpointOf,
   type Registries,
@@ -12,9 +11,10 @@ import {
   settingsOf,
 } from '../registry-settings.ts';
 import { closedAddressIn } from '../transport/address-guard.ts';
+import { causeOf, faultOfError, quoted, readErrorWords } from '../transport/failure.ts';
 import { type RetryPolicy, retryAfterSeconds, withRetries } from '../transport/retry.ts';
 import type { HttpRequest, Transport } from '../transport/transport.ts';
-import { basicHeader, type Credentials } from './credentials.ts';
+import { readAll, type UpstreamResponse } from '../transport/upstream-response.ts';
 
 /** A bearer token and its expiry on the scale of `performance.now`. */
 export interface BearerToken {

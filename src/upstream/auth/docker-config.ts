@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { z } from 'zod';
 import { canonicalRegistry, withoutApi } from '../../oci/naming.ts';
-import type { CredentialSource, Credentials } from './credentials.ts';
+import type { CredentialSource, Credentials } from '../credentials.ts';
 
 const run = promisify(execFile);
 const helperTimeoutMs = 10_000;

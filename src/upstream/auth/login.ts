@@ -1,9 +1,9 @@
 import { Fault } from '../../foundation/fault.ts';
+import { basicHeader, type Credentials } from '../credentials.ts';
 import { endpointOf, type Registries, settingsOf } from '../registry-settings.ts';
 import type { RetryPolicy } from '../transport/retry.ts';
 import type { Transport } from '../transport/transport.ts';
 import { fetchBearer, parseChallenges } from './bearer.ts';
-import { basicHeader, type Credentials } from './credentials.ts';
 
 /**
  * Returns true when a registry accepts these credentials, checked as `docker login` does. A registry that requires no

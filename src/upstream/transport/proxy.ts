@@ -1,13 +1,6 @@
 import { BlockList, isIP } from 'node:net';
-import { basicHeader } from '../auth/credentials.ts';
-
-/** An HTTP proxy, as specified in an environment variable. */
-export interface HttpProxy {
-  /** `http:` or `https:` for the connection to the proxy itself; without a name and password. */
-  readonly url: URL;
-  /** Value of `Proxy-Authorization`, from the name and password in the variable. */
-  readonly authorization: string | undefined;
-}
+import { basicHeader } from '../credentials.ts';
+import type { HttpProxy } from '../wire/proxy-route.ts';
 
 /** Returns the proxy for an address; undefined for a direct connection. */
 export type ProxyFor = (url: URL) => HttpProxy | undefined;

@@ -1,7 +1,7 @@
 import { Fault } from '../../foundation/fault.ts';
-import type { UpstreamResponse } from '../exchange/upstream-response.ts';
 import { closedAddressIn } from './address-guard.ts';
 import type { HttpRequest } from './transport.ts';
+import type { UpstreamResponse } from './upstream-response.ts';
 
 const redirecting = new Set([301, 302, 303, 307, 308]);
 

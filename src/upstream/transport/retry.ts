@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Fault } from '../../foundation/fault.ts';
-import type { UpstreamResponse } from '../exchange/upstream-response.ts';
 import { closedAddressIn } from './address-guard.ts';
+import type { UpstreamResponse } from './upstream-response.ts';
 
 export interface RetryPolicy {
   /** Number of tries, including the first. */

@@ -6,10 +6,12 @@ import { pauseTurn } from '../../foundation/pause-turn.ts';
 import type { ByteSource } from '../../storage/content/byte-source.ts';
 import type { SlabPool } from '../../storage/content/index.ts';
 import { traced, traceHeaders } from '../../tracing/traces.ts';
-import { sourceOfStream, type UpstreamResponse } from '../exchange/upstream-response.ts';
 import { privateHostsOf, type Registries, settingsOf } from '../registry-settings.ts';
+import type { WireUpload } from '../wire/connection.ts';
 import { WirePool } from '../wire/pool.ts';
-import { openWire, type WireUpload } from '../wire/wire.ts';
+import type { ProxyRoute } from '../wire/proxy-route.ts';
+import { connectThrough, refused } from '../wire/proxy-tunnel.ts';
+import { openWire } from '../wire/wire.ts';
 import {
   checkAddress,
   checkName,
@@ -20,8 +22,8 @@ import {
 } from './address-guard.ts';
 import type { Names } from './names.ts';
 import type { ProxyFor } from './proxy.ts';
-import { createRouteTo, type ProxyRoute, type ProxyRouteTo } from './proxy-route.ts';
-import { connectThrough, refused } from './proxy-tunnel.ts';
+import { createRouteTo, type ProxyRouteTo } from './proxy-choice.ts';
+import { sourceOfStream, type UpstreamResponse } from './upstream-response.ts';
 
 export interface Timeouts {
   readonly connectMs: number;

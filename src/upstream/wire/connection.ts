@@ -8,7 +8,6 @@ import {
 import { connect as connectTls, type SecureContext, type TLSSocket } from 'node:tls';
 import type { ByteSource, Chunk } from '../../storage/content/byte-source.ts';
 import type { SlabPool } from '../../storage/content/index.ts';
-import type { ProxyRoute } from '../transport/proxy-route.ts';
 import {
   bodyDecoder,
   framingOf,
@@ -17,6 +16,7 @@ import {
   type ResponseHead,
   WireError,
 } from './http1.ts';
+import type { ProxyRoute } from './proxy-route.ts';
 import { WireBody } from './wire-source.ts';
 
 /** The target and the settings of a connection. */

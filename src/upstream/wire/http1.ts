@@ -1,5 +1,5 @@
 import { trim } from '../../foundation/text.ts';
-import type { ProxyRoute } from '../transport/proxy-route.ts';
+import type { ProxyRoute } from './proxy-route.ts';
 
 /** Status line and fields of a response. Names in lower case; repeated fields joined by `, `. */
 export interface ResponseHead {

@@ -4,10 +4,10 @@ import { connect as connectTls, type SecureContext, type TLSSocket } from 'node:
 import { Fault } from '../../foundation/fault.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
 import { SlabPool } from '../../storage/content/index.ts';
-import { type ProxyRoute, routeKey } from '../transport/proxy-route.ts';
-import { connectThrough } from '../transport/proxy-tunnel.ts';
 import { type DialOptions, dial, headBytes, WireConnection } from './connection.ts';
 import { WireError } from './http1.ts';
+import { type ProxyRoute, routeKey } from './proxy-route.ts';
+import { connectThrough } from './proxy-tunnel.ts';
 
 export interface WirePoolOptions {
   /** Idle connections kept for one origin (default 8) and in total (default 64). */

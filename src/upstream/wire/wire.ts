@@ -1,15 +1,11 @@
 import type { LookupFunction } from 'node:net';
 import type { SecureContext } from 'node:tls';
 import type { ByteSource } from '../../storage/content/byte-source.ts';
-import type { ProxyRoute } from '../transport/proxy-route.ts';
 import type { WireConnection, WireUpload } from './connection.ts';
 import { type ResponseHead, requestHead, WireError } from './http1.ts';
 import type { WirePool } from './pool.ts';
+import type { ProxyRoute } from './proxy-route.ts';
 import type { WireBody } from './wire-source.ts';
-
-export type { ByteSource, Chunk } from '../../storage/content/byte-source.ts';
-export type { WireUpload } from './connection.ts';
-export { WireError } from './http1.ts';
 
 export interface WireRequest {
   /** `http:` or `https:`; its user information is not sent. */

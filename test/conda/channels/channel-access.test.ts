@@ -5,7 +5,7 @@ import type {
   ChannelSettings,
 } from '../../../src/conda/channels/channel-settings.ts';
 import { Fault } from '../../../src/foundation/fault.ts';
-import { readAll } from '../../../src/upstream/exchange/upstream-response.ts';
+import { readAll } from '../../../src/upstream/transport/upstream-response.ts';
 import { type ChannelScript, startScriptedChannel } from '../../world/scripted-channel.ts';
 import { accessTo, listed } from '../solving/solver-world.ts';
 

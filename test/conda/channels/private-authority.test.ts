@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
-import { readAll } from '../../../src/upstream/exchange/upstream-response.ts';
+import { readAll } from '../../../src/upstream/transport/upstream-response.ts';
 import { makeCertificates } from '../../world/certificates.ts';
 import { makeTempDir } from '../../world/temp-dir.ts';
 import { accessTo, listed } from '../solving/solver-world.ts';

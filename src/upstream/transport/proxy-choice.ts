@@ -1,15 +1,9 @@
 import { isIP } from 'node:net';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
+import type { HttpProxy, ProxyRoute } from '../wire/proxy-route.ts';
 import { type PrivateHosts, publicAddressOf } from './address-guard.ts';
-import type { HttpProxy, ProxyFor } from './proxy.ts';
-
-/** The route to a host through a proxy. */
-export type ProxyRoute =
-  /** The proxy receives the request itself. */
-  | { readonly kind: 'forward'; readonly proxy: HttpProxy }
-  /** The proxy only connects, to `host:port`. */
-  | { readonly kind: 'tunnel'; readonly proxy: HttpProxy; readonly target: string };
+import type { ProxyFor } from './proxy.ts';
 
 /**
  * Returns the route to an address; undefined for a direct connection. Rejects with a {@link Fault} for a closed
@@ -67,12 +61,6 @@ export function createRouteTo(
     const target = isIP(address) === 6 ? `[${address}]:${port}` : `${address}:${port}`;
     return { kind: 'tunnel', proxy, target };
   };
-}
-
-/** Returns different keys for connections that must not be shared. */
-export function routeKey(route: ProxyRoute | undefined): string {
-  if (route === undefined) return 'direct';
-  return `${route.kind} ${route.proxy.url.origin} ${route.kind === 'tunnel' ? route.target : ''}`;
 }
 
 function notFound(url: URL, proxy: HttpProxy, cause: unknown): Fault {

@@ -1,16 +1,16 @@
-import { Fault } from '../../foundation/fault.ts';
-import type { RemoteHealth } from '../../foundation/telemetry/index.ts';
-import type { Access } from '../access.ts';
-import type { Authorizer } from '../auth/authorizer.ts';
-import { type Challenge, parseChallenges } from '../auth/bearer.ts';
-import type { CredentialSource } from '../auth/credentials.ts';
-import { endpointOf, type Registries, settingsOf } from '../registry-settings.ts';
-import { redirected, redirectedRequest } from '../transport/redirect.ts';
-import { type RetryPolicy, withRetries } from '../transport/retry.ts';
-import type { HttpRequest, Transport } from '../transport/transport.ts';
-import { faultOfError, faultOfStatus } from './failure.ts';
-import type { UpstreamRequest } from './upstream-request.ts';
-import type { UpstreamResponse } from './upstream-response.ts';
+import { Fault } from '../foundation/fault.ts';
+import type { RemoteHealth } from '../foundation/telemetry/index.ts';
+import type { Access } from './access.ts';
+import type { Authorizer } from './auth/authorizer.ts';
+import { type Challenge, parseChallenges } from './auth/bearer.ts';
+import type { CredentialSource } from './credentials.ts';
+import { endpointOf, type Registries, settingsOf } from './registry-settings.ts';
+import { faultOfError, faultOfStatus } from './transport/failure.ts';
+import { redirected, redirectedRequest } from './transport/redirect.ts';
+import { type RetryPolicy, withRetries } from './transport/retry.ts';
+import type { HttpRequest, Transport } from './transport/transport.ts';
+import type { UpstreamRequest } from './transport/upstream-request.ts';
+import type { UpstreamResponse } from './transport/upstream-response.ts';
 
 /**
  * Sends a request and returns a 2xx response, or a redirect to pass on. Throws {@link Fault} for every other result.

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readProxies } from '../../src/upstream/transport/proxy.ts';
-import { createRouteTo } from '../../src/upstream/transport/proxy-route.ts';
+import { createRouteTo } from '../../src/upstream/transport/proxy-choice.ts';
 
 const url = new URL('https://registry.example.com/v2/');
 

@@ -1,5 +1,5 @@
 import type { FaultKind } from '../../foundation/fault.ts';
-import type { HttpRequest } from '../transport/transport.ts';
+import type { HttpRequest } from './transport.ts';
 
 /** One request to a repository. */
 export interface UpstreamRequest {

@@ -2,9 +2,9 @@ import { Fault, type FaultOptions } from '../../foundation/fault.ts';
 import { OciSyntaxError } from '../../oci/naming.ts';
 import type { ByteSource } from '../../storage/content/byte-source.ts';
 import type { Access } from '../access.ts';
-import { basicHeader, type Credentials } from '../auth/credentials.ts';
-import { RedirectFailure } from '../transport/redirect.ts';
-import { retryAfterSeconds } from '../transport/retry.ts';
+import { basicHeader, type Credentials } from '../credentials.ts';
+import { RedirectFailure } from './redirect.ts';
+import { retryAfterSeconds } from './retry.ts';
 import type { UpstreamRequest } from './upstream-request.ts';
 import type { UpstreamResponse } from './upstream-response.ts';
 

@@ -2,9 +2,8 @@ import { once } from 'node:events';
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { Fault } from '../../foundation/fault.ts';
-import { HeadReader, type ResponseHead } from '../wire/http1.ts';
-import type { HttpProxy } from './proxy.ts';
-import type { ProxyRoute } from './proxy-route.ts';
+import { HeadReader, type ResponseHead } from './http1.ts';
+import type { HttpProxy, ProxyRoute } from './proxy-route.ts';
 
 /**
  * Connects to a proxy and, for a tunnel, makes it connect to the target: bytes written to the socket then go to the
