@@ -198,7 +198,7 @@ export const heldModules: readonly HeldModule[] = [
     tests: ['test/http/request-gates.test.ts'],
   },
   {
-    file: 'src/http/callers/client-address.ts',
+    file: 'src/http/client-address.ts',
     tests: ['test/http/caller.test.ts'],
     equal: [
       [
@@ -209,6 +209,7 @@ export const heldModules: readonly HeldModule[] = [
       ["bare = '' -> bare", 'a text always has a first part'],
     ],
   },
+  { file: 'src/http/api/within-limit.ts', tests: ['test/http/caller-limits.test.ts'] },
   {
     file: 'src/http/limits/limiter.ts',
     tests: ['test/http/caller-limits.test.ts', 'test/http/limiter.test.ts'],

@@ -38,7 +38,6 @@ export {
   createLimiter,
   createLoginLimit,
   type Limiter,
-  limited,
   rateFor,
 } from './limits/limiter.ts';
 export { limitRequestsAtOnce } from './limits/requests-at-once.ts';

@@ -3,11 +3,11 @@ import assert from 'node:assert/strict';
 import type { IncomingMessage } from 'node:http';
 import { test } from 'node:test';
 import { Fault } from '../../src/foundation/fault.ts';
+import { runWithinLimit } from '../../src/http/api/within-limit.ts';
 import {
   createLimiter,
   createLoginLimit,
   isFailedLogin,
-  limited,
   limitHeaders,
   rateFor,
 } from '../../src/http/limits/limiter.ts';
@@ -49,7 +49,7 @@ test('work takes one event, which it returns when the service itself fails', asy
   const limit = { key: 'key', rate: hourly(2), advice: 'ask' };
   const sent: string[] = [];
   const run = (work: () => Promise<unknown>) =>
-    limited(
+    runWithinLimit(
       limiter,
       limit,
       headers => void sent.push(String(headers['ratelimit-remaining'])),
@@ -80,7 +80,7 @@ test('work takes one event, which it returns when the service itself fails', asy
       ...{ kind: 'too-many-requests', message: /, or ask$/ },
     },
   );
-  const open = await limited(
+  const open = await runWithinLimit(
     limiter,
     undefined,
     () => assert.fail(),

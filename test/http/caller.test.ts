@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { IncomingMessage } from 'node:http';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { callerAddress, networkOf } from '../../src/http/callers/client-address.ts';
+import { callerAddress, networkOf } from '../../src/http/client-address.ts';
 
 const request = (remoteAddress: string | undefined, forwarded?: string) =>
   ({

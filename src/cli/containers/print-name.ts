@@ -9,7 +9,8 @@ import {
 } from '../../builds/plan/index.ts';
 import { hashTar } from '../../contexts/hash-tar.ts';
 import { Fault } from '../../foundation/fault.ts';
-import { containerRequestSchema, parseBody } from '../../http/route/index.ts';
+import { containerRequestSchema } from '../../http/api/container/container-schema.ts';
+import { parseBody } from '../../http/route/index.ts';
 import type { InjectedLayer } from '../../images/augment/index.ts';
 import { digestOf } from '../../oci/digest.ts';
 import type { Digest } from '../../oci/index.ts';

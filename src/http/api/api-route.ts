@@ -1,12 +1,13 @@
 import type { IncomingMessage } from 'node:http';
 import type { Claim } from '../../platform/index.ts';
 import type { Caller } from '../../request/index.ts';
-import { callerAddress, networkOf } from '../callers/client-address.ts';
 import type { Identify, RequireAdministrator } from '../callers/identify.ts';
+import { callerAddress, networkOf } from '../client-address.ts';
 import type { Gate } from '../gates/access-gate.ts';
-import { type CallerRates, type Limiter, limited, rateFor } from '../limits/limiter.ts';
+import { type CallerRates, type Limiter, rateFor } from '../limits/limiter.ts';
 import type { Declaration, Documentation } from '../route/declaration.ts';
 import { type Context, type HttpRequest, type RunLimited, routesOf } from '../route/pipeline.ts';
+import { runWithinLimit } from './within-limit.ts';
 
 /** Services that every route of the JSON API uses. */
 export interface ApiBasis {
@@ -75,5 +76,5 @@ export function limitOf(
   { limiter, rates }: Pick<ApiBasis, 'limiter' | 'rates'>,
 ): RunLimited | undefined {
   const rate = limit && rateFor(rates, caller, caller.address);
-  return rate && (work => limited(limiter, rate, headers => ctx.set(headers), work));
+  return rate && (work => runWithinLimit(limiter, rate, headers => ctx.set(headers), work));
 }

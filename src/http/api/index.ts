@@ -30,3 +30,4 @@ export { requireScans, type ScanRoutesDeps } from './container/scan-routes.ts';
 export { jsonApi, jsonApiDocument } from './json-api.ts';
 export { isStatusPath, statusApi } from './status-api.ts';
 export { isAccepted, type ValidateDeps } from './validate-credentials.ts';
+export { runWithinLimit } from './within-limit.ts';

@@ -1,6 +1,6 @@
 import { totalmem } from 'node:os';
 import { Fault } from '../../foundation/fault.ts';
-import { callerAddress, networkOf } from '../callers/client-address.ts';
+import { callerAddress, networkOf } from '../client-address.ts';
 import { type BodyShare, type Check, stateOf } from '../request-state.ts';
 
 /** The memory for request bodies, which all requests share. */

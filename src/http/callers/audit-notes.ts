@@ -4,8 +4,8 @@ import type { Digest } from '../../oci/digest.ts';
 import { formatReference } from '../../oci/naming.ts';
 import type { ContainerRequest } from '../../request/index.ts';
 import type { AuditLog } from '../../storage/rows/index.ts';
+import { callerAddress } from '../client-address.ts';
 import { stateOf } from '../request-state.ts';
-import { callerAddress } from './client-address.ts';
 
 /** Records in the audit log what the sender of a request did. */
 export type RecordAudit = (request: IncomingMessage, action: string, target: string) => void;

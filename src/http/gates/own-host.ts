@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { BlockList, isIP } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { Fault } from '../../foundation/fault.ts';
-import { spelled } from '../callers/client-address.ts';
+import { spelled } from '../client-address.ts';
 import { type Check, stateOf } from '../request-state.ts';
 
 /** The hosts that a server answers to. */

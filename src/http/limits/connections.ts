@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { endWith, rawResponse } from '../../foundation/responses.ts';
 import type { Logger } from '../../foundation/telemetry/index.ts';
-import { networkOf } from '../callers/client-address.ts';
+import { networkOf } from '../client-address.ts';
 
 export interface ConnectionLimits {
   /** Maximum number of open connections. */

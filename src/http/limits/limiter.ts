@@ -2,8 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
 import type { Caller } from '../../request/index.ts';
-import { callerAddress, networkOf } from '../callers/client-address.ts';
-import { faultOf } from '../errors/fault-of.ts';
+import { callerAddress, networkOf } from '../client-address.ts';
 
 /** A number of events per number of seconds; a count of 0 allows none. */
 export interface Rate {
@@ -179,7 +178,8 @@ export interface CallerRates {
   readonly authenticated: Rate | undefined;
 }
 
-interface CallerLimit {
+/** The limit of one caller. */
+export interface CallerLimit {
   /** The key under which events are counted. */
   readonly key: string;
   readonly rate: Rate;
@@ -211,42 +211,6 @@ export function rateFor(
 
 function perSecond({ count, seconds }: Rate): number {
   return count / seconds;
-}
-
-// Failures of the service itself: neither the request nor an upstream that it names is the cause.
-const ownKinds: ReadonlySet<Fault['kind']> = new Set([
-  'internal',
-  'not-provided',
-  'storage-full',
-  'unavailable',
-]);
-
-/**
- * Takes one event of a limit and runs the work. Gives the event back when the work fails because of the service
- * itself. Throws a {@link Fault} (429) when no event is left.
- *
- * @param limit undefined for no limit
- * @param setHeaders receives the headers with the remaining allowance
- */
-export async function limited<T>(
-  limiter: Limiter,
-  limit: CallerLimit | undefined,
-  setHeaders: (headers: Record<string, string>) => void,
-  work: (left: Allowance | undefined) => Promise<T>,
-): Promise<T> {
-  if (!limit) return work(undefined);
-  const { key, rate, advice } = limit;
-  const left = limiter.take(key, rate, advice);
-  setHeaders(limitHeaders(left));
-  try {
-    return await work(left);
-  } catch (error) {
-    if (ownKinds.has(faultOf(error, '').kind)) {
-      limiter.giveBack(key, rate);
-      setHeaders(limitHeaders(limiter.peek(key, rate)));
-    }
-    throw error;
-  }
 }
 
 /**

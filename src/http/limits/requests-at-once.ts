@@ -1,5 +1,5 @@
 import { Fault } from '../../foundation/fault.ts';
-import { callerAddress, networkOf } from '../callers/client-address.ts';
+import { callerAddress, networkOf } from '../client-address.ts';
 import type { Check } from '../request-state.ts';
 
 /**

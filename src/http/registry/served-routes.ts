@@ -20,7 +20,7 @@ import type { TokenRegistry } from '../../request/tokens/index.ts';
 import type { ScanReferrers } from '../../scans/index.ts';
 import type { RegistryClient } from '../../upstream/index.ts';
 import type { NotePull } from '../callers/audit-notes.ts';
-import { callerAddress } from '../callers/client-address.ts';
+import { callerAddress } from '../client-address.ts';
 import { type RequestState, stateOf } from '../request-state.ts';
 import { type OfferedBlob, sendBlob, sendOrder } from './blobs/send-blob.ts';
 import type { RegistryAuth } from './login/registry-auth.ts';

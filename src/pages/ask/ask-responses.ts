@@ -2,22 +2,23 @@ import type { ParameterizedContext } from 'koa';
 import { orderedChannels, readChannel } from '../../builds/plan/index.ts';
 import type { PackageSearch } from '../../conda/index.ts';
 import { Fault } from '../../foundation/fault.ts';
+import { containerRequestSchema } from '../../http/api/container/container-schema.ts';
 import {
   type AcceptRequestDeps,
   type ApiBasis,
   acceptRequest,
   checkScanMode,
+  runWithinLimit,
   type ScanRules,
 } from '../../http/api/index.ts';
 import {
   clientSignal,
   faultOf,
   type Limiter,
-  limited,
   type RequestState,
   rateFor,
 } from '../../http/index.ts';
-import { containerRequestSchema, parseBody } from '../../http/route/index.ts';
+import { parseBody } from '../../http/route/index.ts';
 import { type ProjectSearch, projectIn } from '../../pypi/index.ts';
 import {
   type Accepted,
@@ -73,7 +74,7 @@ export async function planOf(form: AskForm, asking: Asking, deps: AskDeps): Prom
 export async function askFor(form: AskForm, { ctx, caller }: Asking, deps: AskDeps) {
   const { submission, warnings } = checkScanMode(submissionOf(form), deps, caller.user);
   admit(submission, caller, deps);
-  return limited(
+  return runWithinLimit(
     deps.limiter,
     rateFor(deps.rates, caller, caller.address),
     headers => ctx.set(headers),
@@ -161,7 +162,7 @@ function preview<T>(
     rate: { ...limit.rate, count: limit.rate.count * previewsPerRequest },
   };
   const setHeaders = (headers: Record<string, string>) => ctx.set(headers);
-  return limited(previewLimiter, wide, setHeaders, () => work(clientSignal(ctx.res)));
+  return runWithinLimit(previewLimiter, wide, setHeaders, () => work(clientSignal(ctx.res)));
 }
 
 /** Returns the container request of a form, checked as a body of the JSON API. Throws a `Fault` (400). */

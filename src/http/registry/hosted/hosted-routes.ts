@@ -24,7 +24,7 @@ import {
 import type { ContentStore } from '../../../storage/content/index.ts';
 import { readBody } from '../../bodies/read-body.ts';
 import type { NotePull, RecordAudit } from '../../callers/audit-notes.ts';
-import { callerAddress } from '../../callers/client-address.ts';
+import { callerAddress } from '../../client-address.ts';
 import { clientSignal, stateOf } from '../../request-state.ts';
 import { queryOf } from '../../request-target.ts';
 import { wrongMethod } from '../../route/router.ts';

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { isIP, SocketAddress } from 'node:net';
-import { stateOf } from '../request-state.ts';
+import { stateOf } from './request-state.ts';
 
 /**
  * Returns the network of an address: its /64 in IPv6, the address itself in IPv4. Such a network usually belongs to one
