@@ -8,8 +8,6 @@ import type { AppDeps, State } from './server-state.ts';
 /** Identities of callers, from platforms. */
 export type People = ReturnType<typeof createPeople>;
 
-// Tokens of a request are valid for the life of its container token; a waiting build may take a little longer.
-
 const usualMails = { asked: 'never', errors: 'errors', always: 'always' } as const;
 
 export function createPeople(
@@ -28,6 +26,7 @@ export function createPeople(
     idleMs: config.upstream.idleTimeout,
     proxies: registries.proxies,
     tokenPairs: rows.tokenPairs,
+    // Tokens of a request are valid for the life of its container token; a waiting build may take a little longer.
     tokenPairsKeptMs: Math.max(config.tokenLife, config.tokens.maxLife) + dayMs,
     pairings: rows.pairings,
     box: secrets,
