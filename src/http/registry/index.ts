@@ -1,6 +1,7 @@
 /** The registry: its routes, logins and meters. */
 
-export { largestOrder, type OfferedBlob, parseOrder, sendBlob } from './blobs/send-blob.ts';
+export { largestOrder, parseOrder } from './blobs/order-message.ts';
+export { type OfferedBlob, sendBlob } from './blobs/send-blob.ts';
 export {
   type CountHostedPull,
   countHostedPulls,
