@@ -223,6 +223,30 @@ test('no imports go in a circle, type imports included', () => {
   assert.deepEqual(circleIn(graph), []);
 });
 
+/** Returns the room of a file with the folder in it; the room alone for a file at its root. */
+function folderOf(rooms: readonly Room[], path: string): string {
+  const { name = '' } = rooms[roomOf(rooms, path)] ?? {};
+  const [folder = '', ...below] = relative(name, path).split('/');
+  return below.length === 0 ? name : join(name, folder);
+}
+
+test('the folders of a room do not import each other in a circle', () => {
+  const rooms = readRooms();
+  const roots = rooms.map(({ name }) => name);
+  const graph = new Map<string, string[]>();
+  // The door of a folder may pass on names of others.
+  for (const path of globSync('**/*.ts', { cwd: src, exclude: ['**/index.ts'] })) {
+    const folder = folderOf(rooms, path);
+    const others = importedFiles(path)
+      .filter(target => roomOf(rooms, target) === roomOf(rooms, path))
+      .map(target => folderOf(rooms, target))
+      .filter(other => other !== folder && !roots.includes(other));
+    if (!roots.includes(folder)) graph.set(folder, [...(graph.get(folder) ?? []), ...others]);
+  }
+  assert.ok(graph.size > 50);
+  assert.deepEqual(circleIn(graph), []);
+});
+
 test('the search for circles finds one', () => {
   const graph = new Map([
     ['a.ts', ['b.ts']],

@@ -15,10 +15,10 @@ import {
 } from './gen/moby/buildkit/v1/control_pb.js';
 import { callBidi, callUnary } from './grpc/channel.ts';
 import { GrpcError, type Handler, serveGrpc, unaryHandler } from './grpc/grpc-server.ts';
+import { shownNames, watchStatus } from './grpc/status-watch.ts';
 import type { BuildOptions, BuildRun } from './options.ts';
 import { Journal, type Warning } from './progress/progress.ts';
 import { SecretMask } from './progress/secret-mask.ts';
-import { shownNames, watchStatus } from './progress/status-watch.ts';
 import {
   type CredentialsOf,
   credentialsHandler,

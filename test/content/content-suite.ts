@@ -8,7 +8,7 @@ import { enterUnknown } from '../../src/server/upkeep/sweep/sweep.ts';
 import { drain } from '../../src/storage/content/byte-source.ts';
 import { createContentPresence } from '../../src/storage/content/content-presence.ts';
 import type { ContentStore } from '../../src/storage/content/content-store.ts';
-import type { ContentRowStore } from '../../src/storage/rows/images/content-rows.ts';
+import type { ContentRowStore } from '../../src/storage/rows/content-rows.ts';
 import { assertBytes } from '../world/assert-bytes.ts';
 import { type RestartedContent, testDrafts } from './draft-suite.ts';
 

@@ -13,8 +13,8 @@ import { openContentDirectory } from '../../src/storage/content/content-director
 import type { ContentStore } from '../../src/storage/content/content-store.ts';
 import { openBucket } from '../../src/storage/objects/bucket.ts';
 import { openContentObjects } from '../../src/storage/objects/content-objects.ts';
+import { createContentRowStore } from '../../src/storage/rows/content-rows.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
-import { createContentRowStore } from '../../src/storage/rows/images/content-rows.ts';
 import { type ObjectStore, startObjectStore } from '../world/object-store.ts';
 import { type StoreFault, startStoreRelay } from '../world/store-relay.ts';
 import { makeTempDir } from '../world/temp-dir.ts';

@@ -8,6 +8,7 @@ import { purgeContexts } from '../../src/hosted/uploads/purge-contexts.ts';
 import { createQuota } from '../../src/hosted/uploads/quota.ts';
 import { createReservations } from '../../src/hosted/uploads/reservations.ts';
 import { digestOf, mediaTypes } from '../../src/oci/index.ts';
+import { createContentRowStore } from '../../src/storage/rows/content-rows.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
 import {
   type ContextRow,
@@ -16,7 +17,6 @@ import {
   createHostedStore,
 } from '../../src/storage/rows/hosted/hosted-rows.ts';
 import { firstPlace } from '../../src/storage/rows/hosted/hosted-store.ts';
-import { createContentRowStore } from '../../src/storage/rows/images/content-rows.ts';
 
 const own = contextRepository({ user: 'ada' });
 const network = contextRepository({ network: '192.0.2.1' });

@@ -23,11 +23,11 @@ import { listingOf } from '../../src/pull/pulled-listing.ts';
 import type { ContainerRequest } from '../../src/request/container-request.ts';
 import { sourceOfBytes } from '../../src/storage/content/byte-source.ts';
 import { openContentDirectory } from '../../src/storage/content/content-directory.ts';
+import { createContentRowStore } from '../../src/storage/rows/content-rows.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
 import { createPullStore } from '../../src/storage/rows/figures/usage-rows.ts';
 import { createHostedStore, createUploadStore } from '../../src/storage/rows/hosted/hosted-rows.ts';
 import { createCachedBlobStore } from '../../src/storage/rows/images/cached-blob-rows.ts';
-import { createContentRowStore } from '../../src/storage/rows/images/content-rows.ts';
 import { pushingTo } from '../../src/upstream/push-client.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 

@@ -10,8 +10,8 @@ import {
   type LayerListings,
   type ReadableLayer,
 } from '../../src/images/listing/layer-listings.ts';
+import { keySeparator } from '../../src/images/listing/listed-entry.ts';
 import { openListingFiles } from '../../src/images/listing/listing-files.ts';
-import { keySeparator } from '../../src/images/listing/records/listed-entry.ts';
 import type { StoredNode } from '../../src/images/listing/records/tree-file.ts';
 import { digestOf } from '../../src/oci/digest.ts';
 import { sourceOfBytes } from '../../src/storage/content/byte-source.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { mergeLayers } from '../../src/images/listing/comparing/merge-layers.ts';
-import { keySeparator, type ListedEntry } from '../../src/images/listing/records/listed-entry.ts';
+import { keySeparator, type ListedEntry } from '../../src/images/listing/listed-entry.ts';
 import { boundMs } from '../world/longest-block.ts';
 
 type Event = readonly [key: string, layer: number, now: string, before: string];

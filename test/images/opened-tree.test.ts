@@ -5,7 +5,7 @@ import { writeFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
 import { mergeLayers } from '../../src/images/listing/comparing/merge-layers.ts';
 import { buildTree } from '../../src/images/listing/comparing/tree-builder.ts';
-import type { ListedEntry } from '../../src/images/listing/records/listed-entry.ts';
+import type { ListedEntry } from '../../src/images/listing/listed-entry.ts';
 import { createOpenTree, type OpenTree } from '../../src/images/listing/records/opened-tree.ts';
 import { packTree } from '../../src/images/listing/records/tree-file.ts';
 import { boundMs, longestBlock } from '../world/longest-block.ts';

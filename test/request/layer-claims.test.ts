@@ -6,9 +6,9 @@ import type { SubmittedLayer } from '../../src/request/container-request.ts';
 import { createLayerIntake } from '../../src/request/layers/layer-intake.ts';
 import { sourceOfBytes } from '../../src/storage/content/byte-source.ts';
 import { openContentDirectory } from '../../src/storage/content/content-directory.ts';
+import { createContentRowStore } from '../../src/storage/rows/content-rows.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
 import { createCachedBlobStore } from '../../src/storage/rows/images/cached-blob-rows.ts';
-import { createContentRowStore } from '../../src/storage/rows/images/content-rows.ts';
 import { createFetchedLayerStore } from '../../src/storage/rows/images/layer-rows.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 

@@ -6,9 +6,9 @@ import { createDigestFilter, markRequests } from '../../src/server/upkeep/sweep/
 import { enterUnknown, sweep, unlinkOrphans } from '../../src/server/upkeep/sweep/sweep.ts';
 import { createContentPresence } from '../../src/storage/content/content-presence.ts';
 import type { ContentStore } from '../../src/storage/content/content-store.ts';
+import type { ContentRowStore } from '../../src/storage/rows/content-rows.ts';
 import { firstPlace, type HostedPlace } from '../../src/storage/rows/hosted/hosted-store.ts';
 import type { BuildStore } from '../../src/storage/rows/images/build-rows.ts';
-import type { ContentRowStore } from '../../src/storage/rows/images/content-rows.ts';
 import type { Rows } from '../../src/storage/rows/rows.ts';
 import { eachRow } from '../../src/storage/rows/small-steps.ts';
 import { boundMs, longestBlock } from '../world/longest-block.ts';

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { digestOf } from '../../src/oci/digest.ts';
+import { createContentRowStore } from '../../src/storage/rows/content-rows.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
 import { createUsageStore } from '../../src/storage/rows/figures/usage-rows.ts';
 import { createHostedStore } from '../../src/storage/rows/hosted/hosted-rows.ts';
 import { createCachedBlobStore } from '../../src/storage/rows/images/cached-blob-rows.ts';
-import { createContentRowStore } from '../../src/storage/rows/images/content-rows.ts';
 import { createFetchedLayerStore } from '../../src/storage/rows/images/layer-rows.ts';
 import { createRequestStore } from '../../src/storage/rows/images/request-rows.ts';
 import { makeTempDir } from '../world/temp-dir.ts';

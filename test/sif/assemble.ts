@@ -10,9 +10,9 @@ import {
   writeFile,
 } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { imageDefinition } from '../../src/images/sif/definition/definition-runtime.ts';
 import { type SifContents, sifHead, squashfsOffset } from '../../src/images/sif/format/sif-file.ts';
 import { type KeptScripts, postEnvironmentPath } from '../../src/images/sif/layers/kept-scripts.ts';
+import { imageDefinition } from '../../src/images/sif/runtime/definition-runtime.ts';
 import {
   inspectMetadata,
   type RuntimeInput,

@@ -5,8 +5,8 @@ import {
   convertToSif,
   type SifSource,
 } from '../../src/images/sif/convert.ts';
-import { imageDefinition } from '../../src/images/sif/definition/definition-runtime.ts';
 import { readSif, type SifDescription } from '../../src/images/sif/format/read-sif.ts';
+import { imageDefinition } from '../../src/images/sif/runtime/definition-runtime.ts';
 import type { Descriptor } from '../../src/oci/descriptor.ts';
 import type { ByteSource } from '../../src/storage/content/byte-source.ts';
 import { type Content, describe } from '../corpus/content.ts';

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import {
   changeDefinition,
   type DefinitionRuntime,
-} from '../../src/images/sif/definition/definition-runtime.ts';
+} from '../../src/images/sif/runtime/definition-runtime.ts';
 import { runtimeFiles } from '../../src/images/sif/runtime/runtime-files.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { DefinitionRuntime } from '../../src/images/sif/definition/definition-runtime.ts';
+import type { DefinitionRuntime } from '../../src/images/sif/runtime/definition-runtime.ts';
 import { labelsIn, runtimeLabels } from '../../src/images/sif/runtime/labels.ts';
 
 const definition: DefinitionRuntime = { text: '', headers: {}, labels: {} };

@@ -9,9 +9,9 @@ import { openContentDirectory } from '../../src/storage/content/content-director
 import type { ContentStore } from '../../src/storage/content/content-store.ts';
 import { openBucket } from '../../src/storage/objects/bucket.ts';
 import { openContentObjects } from '../../src/storage/objects/content-objects.ts';
+import { createContentRowStore } from '../../src/storage/rows/content-rows.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
 import type { HostedStore } from '../../src/storage/rows/hosted/hosted-store.ts';
-import { createContentRowStore } from '../../src/storage/rows/images/content-rows.ts';
 import { assertRegistryFault } from '../faults/http-client.ts';
 import { pattern } from '../faults/scripted-upstream.ts';
 import { administered, expect, Repository } from '../hosted/push-client.ts';

@@ -10,8 +10,8 @@ export {
   type ListingQuery,
   type ReadableLayer,
 } from './layer-listings.ts';
+export { keySeparator } from './listed-entry.ts';
 export { openListingFiles } from './listing-files.ts';
 export { DamagedListing } from './records/byte-codec.ts';
-export { keySeparator } from './records/listed-entry.ts';
 export type { OpenedTree, TreeSort } from './records/opened-tree.ts';
 export { type StoredNode, sizeToSort, type TreeIndex } from './records/tree-file.ts';

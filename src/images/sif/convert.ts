@@ -10,10 +10,10 @@ import { drain } from '../../storage/content/byte-source.ts';
 import { fileSource } from '../../storage/content/index.ts';
 import { type SpacePromise, unlimitedSpace } from '../../storage/directory/index.ts';
 import { type ConvertLimits, createScratchSpace, showSince } from './conversion-limits.ts';
-import type { DefinitionRuntime } from './definition/definition-runtime.ts';
 import { type SifContents, sifHead, signedObjects, squashfsOffset } from './format/sif-file.ts';
 import { gatherLayers, type LayerSource } from './layers/gather.ts';
 import { type ImageTree, partsOf } from './layers/tree.ts';
+import type { DefinitionRuntime } from './runtime/definition-runtime.ts';
 import {
   inspectMetadata,
   type RuntimeInput,

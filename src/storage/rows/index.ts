@@ -1,5 +1,6 @@
 /** The rows: how they are opened, and all their stores. */
 
+export type { ContentRow, ContentRowStore, UsedContent } from './content-rows.ts';
 export {
   type DayCountStore,
   type LabelCount,
@@ -47,7 +48,6 @@ export {
   type UnfinishedBuild,
 } from './images/build-rows.ts';
 export type { CachedBlobStore } from './images/cached-blob-rows.ts';
-export type { ContentRow, ContentRowStore, UsedContent } from './images/content-rows.ts';
 export type {
   FetchedLayerStore,
   PackageLayerRow,

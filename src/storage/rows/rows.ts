@@ -1,5 +1,11 @@
 import { Fault } from '../../foundation/fault.ts';
 import type { ConnectionCounts, ReadReplicaState } from '../../foundation/telemetry/index.ts';
+import {
+  type ContentRowStore,
+  type ContentUseStore,
+  createContentRowStore,
+  createContentUseStore,
+} from './content-rows.ts';
 import { type Database, openDatabase, type ServerUse } from './database.ts';
 import {
   createDayCountStore,
@@ -36,12 +42,6 @@ import {
   createBuildStore,
 } from './images/build-rows.ts';
 import { type CachedBlobStore, createCachedBlobStore } from './images/cached-blob-rows.ts';
-import {
-  type ContentRowStore,
-  type ContentUseStore,
-  createContentRowStore,
-  createContentUseStore,
-} from './images/content-rows.ts';
 import {
   createFetchedLayerStore,
   createPackageLayerStore,

@@ -1,4 +1,4 @@
-import { keySeparator, type ListedEntry } from '../records/listed-entry.ts';
+import { keySeparator, type ListedEntry } from '../listed-entry.ts';
 
 /** What a layer does to a path. */
 export interface LayerEvent {

@@ -1,5 +1,5 @@
 import { Fault } from '../../../foundation/fault.ts';
-import { keySeparator, type ListedEntry } from '../records/listed-entry.ts';
+import { keySeparator, type ListedEntry } from '../listed-entry.ts';
 import { changeOf, isBelow, type LayerChange, type LayerEvent } from './merge-layers.ts';
 
 /** A file of a layer, or one that the layer removes. */

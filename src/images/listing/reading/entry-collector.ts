@@ -3,8 +3,8 @@ import type { TarEntry, TarVisitor } from '../../../archives/index.ts';
 import { maxPathBytes } from '../../../archives/tar-limits.ts';
 import { Fault } from '../../../foundation/fault.ts';
 import { partsOf } from '../../sif/layers/index.ts';
+import { keySeparator, type ListedEntry } from '../listed-entry.ts';
 import type { ListingLimits } from '../listing-limits.ts';
-import { keySeparator, type ListedEntry } from '../records/listed-entry.ts';
 
 const whiteout = '.wh.';
 const opaque = '.wh..wh..opq';

@@ -1,8 +1,8 @@
 import { zstdCompressSync } from 'node:zlib';
 import { type LayerChange, layerChanges } from '../comparing/merge-layers.ts';
 import type { BuiltNode, BuiltTree, LayerNode } from '../comparing/tree-builder.ts';
+import { kindNumber, kindOfNumber } from '../listed-entry.ts';
 import { type RecordReader, RecordWriter } from './byte-codec.ts';
-import { kindNumber, kindOfNumber } from './listed-entry.ts';
 
 /** A node in the file of a tree. */
 export interface StoredNode extends LayerNode {

@@ -1,5 +1,5 @@
+import type { DefinitionRuntime } from '../runtime/definition-runtime.ts';
 import { type Grow, limitGrowth, namesReferredTo, substituteArguments } from './arguments.ts';
-import type { DefinitionRuntime } from './definition-runtime.ts';
 import {
   type DefinitionStage,
   hasBootstrap,

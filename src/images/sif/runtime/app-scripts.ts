@@ -1,4 +1,4 @@
-import type { AppRuntime } from '../definition/definition-runtime.ts';
+import type { AppRuntime } from './definition-runtime.ts';
 
 /** Returns the script that sets the paths of an app for its programs. Source: Scientific Filesystem, Environment. */
 export function appBase(app: string): string {

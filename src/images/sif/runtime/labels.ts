@@ -1,5 +1,5 @@
 import { compareTexts } from '../../../foundation/text.ts';
-import type { DefinitionRuntime } from '../definition/definition-runtime.ts';
+import type { DefinitionRuntime } from './definition-runtime.ts';
 
 /** Sources of the labels of an image. */
 export interface LabelSources {

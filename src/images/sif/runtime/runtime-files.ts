@@ -1,7 +1,7 @@
 import { asObject, type JsonObject, memberName } from '../../../oci/index.ts';
 import type { Architecture } from '../../../oci/naming.ts';
-import type { AppRuntime, DefinitionRuntime } from '../definition/definition-runtime.ts';
 import { type KeptScripts, postEnvironmentPath } from '../layers/kept-scripts.ts';
+import type { AppRuntime, DefinitionRuntime } from './definition-runtime.ts';
 import { doubleQuoted, environmentScript, singleQuoted } from './environment.ts';
 import { labelsIn, runtimeLabels } from './labels.ts';
 

@@ -1,5 +1,5 @@
 import type { Digest } from '../../../oci/digest.ts';
-import { isHeldSql, isPartOfManifest } from '../images/content-rows.ts';
+import { isHeldSql, isPartOfManifest } from '../content-rows.ts';
 import { messageInserts, type NewMessage } from '../messages/message-rows.ts';
 import { type Call, isThere, type RowDatabase, type RowsWork, together } from '../row-database.ts';
 import { eachRow, inOrder } from '../small-steps.ts';

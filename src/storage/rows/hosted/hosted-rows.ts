@@ -1,6 +1,6 @@
 import type { Digest } from '../../../oci/digest.ts';
 import type { KeptDraft } from '../../content/index.ts';
-import { claimSql, isPartOfManifest } from '../images/content-rows.ts';
+import { claimSql, isPartOfManifest } from '../content-rows.ts';
 import { messageInserts } from '../messages/message-rows.ts';
 import { atLast, isThere, type RowDatabase, type RowsWork, together } from '../row-database.ts';
 import {

@@ -1,8 +1,8 @@
 import { boundedCache } from '../../../foundation/bounded-cache.ts';
 import type { Digest } from '../../../oci/digest.ts';
+import { condemnSql, isHeldSql } from '../content-rows.ts';
 import { atLast, type RowDatabase } from '../row-database.ts';
 import { createNotedChanges, inSmallSteps } from '../small-steps.ts';
-import { condemnSql, isHeldSql } from './content-rows.ts';
 
 /** Records which content is a copy of an upstream blob, and when it was used last. */
 export interface CachedBlobStore {

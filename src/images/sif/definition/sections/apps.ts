@@ -1,6 +1,6 @@
 import { appBase, appExports, appSelection } from '../../runtime/app-scripts.ts';
+import type { AppRuntime } from '../../runtime/definition-runtime.ts';
 import type { Grow } from '../arguments.ts';
-import type { AppRuntime } from '../definition-runtime.ts';
 import { type DefinitionStage, refuseLine, type Section, shownText } from '../parser.ts';
 import { labelsOf, type Script, scriptFile, scriptOf, textOf, writeFile } from '../sections.ts';
 import { type FileCopies, fileCopies } from './files.ts';

@@ -1,11 +1,11 @@
-import type { Digest } from '../../../oci/digest.ts';
+import type { Digest } from '../../oci/digest.ts';
 import {
   abandonedArrivalMs,
   abandonedRemovalMs,
   type ContentState,
   type ContentUses,
-} from '../../content/index.ts';
-import { isThere, type RowDatabase, type RowsWork, together } from '../row-database.ts';
+} from '../content/index.ts';
+import { isThere, type RowDatabase, type RowsWork, together } from './row-database.ts';
 
 /** Records which content is here and when it was used last, and answers the queries of a sweep. */
 export interface ContentRowStore extends ContentUses {

@@ -4,7 +4,7 @@ import {
   type ContainerConfig,
   rowsOf,
 } from '../../augment/container-config.ts';
-import { exportLines } from '../runtime/environment.ts';
+import { exportLines } from './environment.ts';
 
 /** The parts of a definition file that specify how an image runs and is described. */
 export interface DefinitionRuntime {

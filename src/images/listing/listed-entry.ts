@@ -1,7 +1,7 @@
 import { closeSync, openSync, readSync } from 'node:fs';
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
-import type { TarKind } from '../../../archives/index.ts';
-import { DamagedListing, RecordReader, RecordWriter } from './byte-codec.ts';
+import type { TarKind } from '../../archives/index.ts';
+import { DamagedListing, RecordReader, RecordWriter } from './records/byte-codec.ts';
 
 /** What a layer says about one path. */
 export interface ListedEntry {
