@@ -107,18 +107,15 @@ interface Served {
   readonly res: ServerResponse;
 }
 
-async function sendManifest(
-  deps: ServedDeps,
-  { request, image, reference, req, res }: Served,
-  isLent: boolean,
-): Promise<void> {
+async function sendManifest(deps: ServedDeps, served: Served, isLent: boolean): Promise<void> {
   const { meter } = deps;
-  const findManifest: ManifestFinder = async (...wanted) =>
-    (await scanManifest(deps, { request, image, reference })) ?? deps.findManifest(...wanted);
-  if (isLent) return sendDocument(await findManifest(request, image, reference), req, res);
+  const { request, image, reference, req, res } = served;
+  const find = async () =>
+    (await scanManifest(deps, served)) ?? deps.findManifest(request, image, reference);
+  if (isLent) return sendDocument(await find(), req, res);
   const client = callerAddress(req, deps.trustedProxies);
   const isCounted = meter.admit(client, request);
-  const document = await findManifest(request, image, reference);
+  const document = await find();
   if (!isCounted && req.method === 'GET') await meter.count(client, request);
   else if (!isCounted) await meter.check?.(client, request);
   const { image: named, label } = request;
@@ -127,13 +124,11 @@ async function sendManifest(
   sendDocument(document, req, res, meter.headers(client, request));
 }
 
-async function sendBlobOf(
-  deps: ServedDeps,
-  { request, image, reference, req, res }: Served,
-): Promise<void> {
+async function sendBlobOf(deps: ServedDeps, served: Served): Promise<void> {
   const { blobs, tokens } = deps;
-  const digest = reference as Digest;
-  const about = await scanBlob(deps, { request, image, reference });
+  const { request, image, req, res } = served;
+  const digest = served.reference as Digest;
+  const about = await scanBlob(deps, served);
   if (about) return sendBlob(offeredBytes(about), digest, req, res, deps.noteBlob);
   const takesOrder = stateOf(req).handedOn?.order !== undefined;
   const order = takesOrder ? await blobs.order(image, digest) : undefined;
@@ -150,15 +145,12 @@ async function sendBlobOf(
   return sendBlob(offered, digest, req, res, deps.noteBlob);
 }
 
-async function sendListing(
-  deps: ServedDeps,
-  { request, image, reference, req, res }: Served,
-  path: string,
-): Promise<void> {
+async function sendListing(deps: ServedDeps, served: Served, path: string): Promise<void> {
+  const { request, image, req, res } = served;
   const url = new URL(req.url ?? '', 'http://localhost');
   const listing = await listingOf(deps.registry, request, image, path, url.search);
   const { contentType, next, isFiltered } = listing;
-  const own = await scanEntries(deps, { request, image, reference }, url.searchParams);
+  const own = await scanEntries(deps, served, url.searchParams);
   const body = own.length === 0 ? listing.body : withEntries(listing.body, own);
   // The client sees the repository under the name that it requested.
   const name = url.pathname.slice('/v2/'.length, -`/${path}`.length);
@@ -170,25 +162,23 @@ async function sendListing(
   });
 }
 
-type Asked = Pick<Served, 'request' | 'image' | 'reference'>;
-
 /** Returns the id of the scan whose documents a client of this image may see. A builder or scanner sees the image alone. */
-function scanOf({ request, image }: Asked): string | undefined {
+function scanOf({ request, image }: Served): string | undefined {
   return servedWith(image) === 'nothing' ? undefined : request.scan?.id;
 }
 
 /** Returns the manifest of a document about the scan of an image; undefined for other references. */
-async function scanManifest(deps: ServedDeps, asked: Asked): Promise<Document | undefined> {
-  const { image, reference } = asked;
-  const id = scanOf(asked);
+async function scanManifest(deps: ServedDeps, served: Served): Promise<Document | undefined> {
+  const { image, reference } = served;
+  const id = scanOf(served);
   if (id === undefined || !isDigest(reference) || (await image.member(reference))) return undefined;
   return deps.scanReferrers?.manifest(id, image.root, reference);
 }
 
-async function scanBlob(deps: ServedDeps, asked: Asked): Promise<Buffer | undefined> {
-  const { image } = asked;
-  const digest = asked.reference as Digest;
-  const id = scanOf(asked);
+async function scanBlob(deps: ServedDeps, served: Served): Promise<Buffer | undefined> {
+  const { image } = served;
+  const digest = served.reference as Digest;
+  const id = scanOf(served);
   if (id === undefined || (await image.member(digest))) return undefined;
   return deps.scanReferrers?.blob(id, image.root, digest);
 }
@@ -196,11 +186,11 @@ async function scanBlob(deps: ServedDeps, asked: Asked): Promise<Buffer | undefi
 /** Returns the entries for the first page of the referrers of an image. */
 async function scanEntries(
   deps: ServedDeps,
-  asked: Asked,
+  served: Served,
   query: URLSearchParams,
 ): Promise<readonly Descriptor[]> {
-  const { image, reference } = asked;
-  const id = scanOf(asked);
+  const { image, reference } = served;
+  const id = scanOf(served);
   // A page that a registry links to has more in its address.
   const isFirst = query.keys().every(name => name === 'artifactType');
   if (id === undefined || !isFirst) return [];

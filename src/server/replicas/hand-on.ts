@@ -7,7 +7,6 @@ import {
 } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import type { Duplex } from 'node:stream';
-import { text } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
 import { Fault } from '../../foundation/fault.ts';
 import { endWith, rawResponse } from '../../foundation/responses.ts';
@@ -220,18 +219,8 @@ export function createHandOn(leader: CurrentLeader, proof: string, blobs: Ordere
   const ask: HandOn['ask'] = async (request, limitMs) => {
     if (!leader.address) return undefined;
     const { out } = send(request, leader.address);
-    const timer = setTimeout(() => out.destroy(), limitMs);
-    out.end();
-    try {
-      const response = await responseOf(out);
-      const body = await text(response);
-      return isOfLeader(response) ? { status: response.statusCode ?? 0, body } : undefined;
-    } catch {
-      // The leader ends or hangs.
-      return undefined;
-    } finally {
-      clearTimeout(timer);
-    }
+    const response = await wholeResponse(out.end(), limitMs);
+    return response && { ...response, body: response.body.toString() };
   };
 
   const tell: HandOn['tell'] = async (header, body, limitMs) => {
@@ -248,19 +237,8 @@ export function createHandOn(leader: CurrentLeader, proof: string, blobs: Ordere
         'content-length': String(Buffer.byteLength(body)),
       },
     });
-    const timer = setTimeout(() => out.destroy(), limitMs);
-    out.end(body);
-    try {
-      const response = await responseOf(out);
-      const bytes = await readAtMost(response, mostReportedBytes);
-      return response.statusCode === 200 && isOfLeader(response) ? bytes : undefined;
-    } catch {
-      // The leader ends or hangs.
-      out.destroy();
-      return undefined;
-    } finally {
-      clearTimeout(timer);
-    }
+    const response = await wholeResponse(out.end(body), limitMs);
+    return response?.status === 200 ? response.body : undefined;
   };
 
   return {
@@ -288,6 +266,21 @@ function responseOf(out: ClientRequest): Promise<IncomingMessage> {
     out.on('error', reject);
     out.once('close', () => reject(new Error('closed')));
   });
+}
+
+/** Returns the whole response; undefined where the leader ends or hangs, or the replica does not lead. */
+async function wholeResponse(out: ClientRequest, limitMs: number) {
+  const timer = setTimeout(() => out.destroy(), limitMs);
+  try {
+    const response = await responseOf(out);
+    const body = await readAtMost(response, mostReportedBytes);
+    return isOfLeader(response) ? { status: response.statusCode ?? 0, body } : undefined;
+  } catch {
+    out.destroy();
+    return undefined;
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 /** Returns false for the response of a replica that does not lead. */
