@@ -24,7 +24,7 @@ interface ImageFinderDeps {
    * Returns the image that the build of a request has made, and waits a while for it. Throws a {@link Fault} with the
    * state of the build.
    */
-  readonly builtBy: (request: ContainerRequest) => Promise<ManifestName>;
+  readonly findBuilt: (request: ContainerRequest) => Promise<ManifestName>;
 }
 
 type MadeRoot = Pick<MadeImage, 'root' | 'members'>;
@@ -35,7 +35,7 @@ export function createImageFinder({
   documents,
   makeImage,
   checkRight,
-  builtBy,
+  findBuilt,
 }: ImageFinderDeps): ImageFinder {
   const images = cacheOfBytes<string, Kept<FoundImage>>(keptBytes, ({ found }) =>
     found.image.bytes(),
@@ -69,7 +69,7 @@ export function createImageFinder({
     const { fixed, change } = request;
     const { root, members } = fixed
       ? await fixedRoot(fixed, access, change)
-      : await makeRoot(await builtBy(request), access, change);
+      : await makeRoot(await findBuilt(request), access, change);
     const layers = layersIn(change).map(({ gzipDigest }) => gzipDigest);
     // The cache measures the image again.
     const onGrow = () => {
@@ -108,7 +108,7 @@ export class StillBuilding extends Fault {
  * @param patienceMs below the 30 s after which containerd (from 2.3 on) gives up on a response
  * @param logUrlOf address of the log of a build
  */
-export function createBuiltBy(
+export function createFindBuilt(
   builds: Builds,
   patienceMs: number,
   logUrlOf: (buildId: string) => string,

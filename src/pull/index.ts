@@ -15,7 +15,7 @@ export { createTransfers } from './blobs/transfers.ts';
 export {
   type AwaitBuild,
   createAwaitBuild,
-  createBuiltBy,
+  createFindBuilt,
   createImageFinder,
   type ImageFinder,
   StillBuilding,

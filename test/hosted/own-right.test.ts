@@ -145,7 +145,7 @@ async function served(
       access: service(repository),
       until: Number.POSITIVE_INFINITY,
     }),
-    builtBy: async () => ({ digest, mediaType }),
+    findBuilt: async () => ({ digest, mediaType }),
   });
   const request = {
     ...{ token: 'a'.repeat(32), isBuilt: true, change: {} },

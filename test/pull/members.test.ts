@@ -34,7 +34,7 @@ function imageOf(root: Document, local: Documents['local']) {
       access: { registry, repository, credentials: undefined },
       until: Number.POSITIVE_INFINITY,
     }),
-    builtBy: () => assert.fail('it is not built'),
+    findBuilt: () => assert.fail('it is not built'),
   });
   const request = {
     token: 'a'.repeat(32),

@@ -21,8 +21,8 @@ import { parseReference } from '../../oci/naming.ts';
 import type { SealedGrant } from '../../platform/index.ts';
 import {
   createAwaitBuild,
-  createBuiltBy,
   createCheckRight,
+  createFindBuilt,
   createFindServedBase,
   createImageFinder,
   createKeptRights,
@@ -100,7 +100,7 @@ export function createContainers(
   const renewMs = config.sweep.grace / renewalsInGrace;
   const documents = createDocuments(content, registry, renewMs, share);
   // For inspections and dry runs, which store nothing and so cannot fill the disk.
-  const glanced = createDocuments(withoutWrites(content), registry, renewMs, share);
+  const transient = createDocuments(withoutWrites(content), registry, renewMs, share);
   const makeImage = createImageMaker(documents);
   const bases = createBaseResolver(registry, documents, keyOfAccess);
   const rights = createRightWatch({
@@ -204,7 +204,7 @@ export function createContainers(
     places: buildPlaces,
     builds,
     // Checks only: the build makes and stores the image.
-    makeImage: createImageMaker(glanced),
+    makeImage: createImageMaker(transient),
     takeContext: createTakeContext(layers, createUploadedContexts({ content, ...hosted, ownHost })),
     rights,
     documents,
@@ -213,7 +213,7 @@ export function createContainers(
     isOfService,
   });
   const baseOf = createBaseFinder(bases);
-  const glancedBases = createBaseResolver(registry, glanced, keyOfAccess);
+  const transientBases = createBaseResolver(registry, transient, keyOfAccess);
   const { isCurrent } = state.rows;
   const { maxLife, runLease, onlyFrozen } = config.tokens;
   const lives = { maxLifeMs: Math.max(config.tokenLife, maxLife), runLeaseMs: runLease };
@@ -241,7 +241,7 @@ export function createContainers(
     documents,
     makeImage,
     checkRight,
-    builtBy: createBuiltBy(builds, config.builds.pullWait, logUrlOf),
+    findBuilt: createFindBuilt(builds, config.builds.pullWait, logUrlOf),
   });
   const scans = createSiteScans(deps, state, registries, lentImages, findUnscanned, documents);
   // Every use of a served image passes here: pulls, builds that begin with it, its inspection.
@@ -299,7 +299,7 @@ export function createContainers(
     solutionOf: service.solutionOf,
     requireBuilder: service.requireBuilder,
     findServed: findUsable,
-    baseOf: createBaseFinder(glancedBases),
+    baseOf: createBaseFinder(transientBases),
     layers,
     build,
     places,
@@ -309,10 +309,10 @@ export function createContainers(
     identities,
     accessToBuilt,
   });
-  const openRequest = createOpenRequest({ findImage, documents: glanced });
+  const openRequest = createOpenRequest({ findImage, documents: transient });
   const openInspected = createOpenInspected({
-    bases: glancedBases,
-    documents: glanced,
+    bases: transientBases,
+    documents: transient,
     openServed: createOpenServed(findServed, openRequest),
   });
   const layerListings = createLayerListings({ files: state.listings, log });

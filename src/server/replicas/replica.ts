@@ -78,7 +78,7 @@ export async function startReplica(
   const leader = createCurrentLeader();
   const follower = createFollower(deps, leader, keys.proof);
   const known = Promise.withResolvers<URL>();
-  const strange = Promise.withResolvers<never>();
+  const foreignKeys = Promise.withResolvers<never>();
   const lost = Promise.withResolvers<'lost' | 'moved'>();
   const closing = new AbortController();
   /** Ends the wait for the lock. */
@@ -96,7 +96,7 @@ export async function startReplica(
 
   const onLeader = (found: Leader | undefined): void => {
     if (found && found.keys !== keys.name) {
-      strange.reject(otherKeys(directory));
+      foreignKeys.reject(otherKeys(directory));
       return;
     }
     const next = found && new URL(found.address);
@@ -154,7 +154,7 @@ export async function startReplica(
       lost.resolve('lost');
     },
   });
-  for (const promise of [lock, strange.promise]) promise.catch(() => {});
+  for (const promise of [lock, foreignKeys.promise]) promise.catch(() => {});
   void sendLeftLogs(deps, closing.signal).catch(err =>
     log.warn({ err }, 'logs of ended builds cannot be sent to the object store'),
   );
@@ -282,7 +282,7 @@ export async function startReplica(
     async follow(stopping, onFollow) {
       void known.promise.then(onFollow);
       const stops = stopping.then(() => true);
-      const isStopping = await Promise.race([lock.then(() => false), strange.promise, stops]);
+      const isStopping = await Promise.race([lock.then(() => false), foreignKeys.promise, stops]);
       if (isStopping) void stopWaiting();
       return isStopping;
     },

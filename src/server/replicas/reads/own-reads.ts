@@ -241,7 +241,7 @@ async function openReads(
   const findImage = createImageFinder({
     documents,
     makeImage: createImageMaker(documents),
-    builtBy: async ({ buildId = '' }) => {
+    findBuilt: async ({ buildId = '' }) => {
       const { digest, mediaType } = await ended(buildId);
       return { digest, mediaType: mediaType ?? mediaTypes.ociManifest };
     },

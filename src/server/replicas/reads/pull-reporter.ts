@@ -31,7 +31,7 @@ interface PullReporterDeps {
 }
 
 // How long pulls with a limit go on without a leader. Each replica counts by itself meanwhile.
-const alonesMs = 60_000;
+const longestAloneMs = 60_000;
 const greetMs = 1000;
 const mostRunning = 20_000;
 const windowMs = 30_000;
@@ -87,7 +87,7 @@ export function createPullReporter(deps: PullReporterDeps): PullReporter {
   ): Promise<SentReply | undefined> => {
     const reply = await askCount(pull);
     if (!reply || reply.isUnknown) {
-      const isBrief = hasReached && now() - (aloneSince ?? now()) <= alonesMs;
+      const isBrief = hasReached && now() - (aloneSince ?? now()) <= longestAloneMs;
       if (!isBrief) throw new LeaderOnly('it counts pulls');
       return undefined;
     }
