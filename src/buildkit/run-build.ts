@@ -15,7 +15,6 @@ import {
 } from './gen/moby/buildkit/v1/control_pb.js';
 import { callBidi, callUnary } from './grpc/channel.ts';
 import { GrpcError, type Handler, serveGrpc, unaryHandler } from './grpc/grpc-server.ts';
-import { shownNames, watchStatus } from './grpc/status-watch.ts';
 import type { BuildOptions, BuildRun } from './options.ts';
 import { Journal, type Warning } from './progress/progress.ts';
 import { SecretMask } from './progress/secret-mask.ts';
@@ -34,6 +33,7 @@ import {
 import { fileSyncHandler } from './session/file-sync.ts';
 import { keyAgent, type SshAgent, socketAgent, sshHandlers } from './session/ssh/ssh-agent.ts';
 import { solveInput } from './solve-request.ts';
+import { shownNames, watchStatus } from './status-watch.ts';
 
 /** Implements `build`. It has its own file because it loads gRPC. */
 export async function runBuild(

@@ -85,12 +85,12 @@ export function createImageFinder({
     });
   };
 
-  const look = async (request: ContainerRequest, last?: FoundImage): Promise<FoundImage> => {
+  const check = async (request: ContainerRequest, last?: FoundImage): Promise<FoundImage> => {
     const { access, until } = await checkRight(request);
     return { until, image: last ? { ...last.image, access } : await find(request, access) };
   };
 
-  const keptImage = createKeptRights(look, images);
+  const keptImage = createKeptRights(check, images);
   return async request => (await keptImage(request)).image;
 }
 

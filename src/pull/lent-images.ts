@@ -35,7 +35,7 @@ export interface LentImagesDeps {
 }
 
 /**
- * The tokens are in the memory of this process, which runs the builds: they end with their build, and no list, count or
+ * The tokens are in the memory of this process, which runs the builds: they end with their build or scan, and no list, count or
  * limit of container requests has them.
  */
 export function createLentImages({ documents, servedNameStart }: LentImagesDeps): LentImages {

@@ -98,9 +98,9 @@ export function createCheckRight(deps: CheckRightDeps): CheckRight {
     const at = performance.now();
     const last = latest.get(request.token);
     try {
-      const check = await requiredImages(request);
-      latest.set(request.token, { ...check, at });
-      return check;
+      const required = await requiredImages(request);
+      latest.set(request.token, { ...required, at });
+      return required;
     } catch (error) {
       const isUnavailable =
         error instanceof Fault && (error.status >= 500 || error.kind === 'too-many-requests');

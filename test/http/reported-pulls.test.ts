@@ -37,7 +37,7 @@ test('the leader limits the pulls of a replica, and counts each once', async () 
   reporter.close();
 });
 
-test('a request that is only looked at is not counted', async () => {
+test('a request that is only checked is not counted', async () => {
   const site = startSite();
   await site.reporter.meter.check?.('client', request('a'));
   assert.deepEqual(site.counted, []);

@@ -29,7 +29,7 @@ import type { PullMeter } from './pull-meter.ts';
 import { sendDocument, sendJson, waitForBuild } from './registry-responses.ts';
 
 /** Checks the right to an image. Throws a {@link Fault} below 500 when it has ended. */
-type RightCheck = () => Promise<unknown>;
+type RepeatedCheck = () => Promise<unknown>;
 
 export interface ServedDeps {
   readonly auth: Pick<RegistryAuth, 'admitPull'>;
@@ -51,7 +51,7 @@ export interface ServedDeps {
   /** How long the result of a check of rights is valid (ms). */
   readonly rightLifeMs: number;
   /** Returns the check of a right that is repeated while a blob is sent. Default: the same as at its beginning. */
-  readonly repeatedCheck?: (request: IncomingMessage, check: RightCheck) => RightCheck;
+  readonly repeatedCheck?: (request: IncomingMessage, check: RepeatedCheck) => RepeatedCheck;
 }
 
 /**
@@ -221,7 +221,7 @@ function offeredBytes(bytes: Buffer): OfferedBlob {
 export function watchRight(
   response: ServerResponse,
   everyMs: number,
-  checkRight: RightCheck,
+  checkRight: RepeatedCheck,
 ): void {
   // A response closes once. The client may have left during an earlier step.
   if (response.closed) return;

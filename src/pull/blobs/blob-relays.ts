@@ -56,7 +56,7 @@ type Opened = FoundBlob['kind'] | 'left';
 
 /** @param maxBytes disk space for all shared files; without space a client gets its own transfer */
 export function createBlobRelays(transfers: Transfers, maxBytes: number): BlobRelays {
-  const firstOpenings = new Map<string, Promise<Opened>>();
+  const firstTransfers = new Map<string, Promise<Opened>>();
   const sharedBytes = new Map<string, number>();
 
   const isRoom = (key: string, size: number): boolean => {
@@ -76,9 +76,9 @@ export function createBlobRelays(transfers: Transfers, maxBytes: number): BlobRe
     const { promise, resolve, reject } = Promise.withResolvers<Opened>();
     // Maybe no other client waits for it.
     promise.catch(() => {});
-    firstOpenings.set(key, promise);
+    firstTransfers.set(key, promise);
     const end = () => {
-      if (firstOpenings.get(key) === promise) firstOpenings.delete(key);
+      if (firstTransfers.get(key) === promise) firstTransfers.delete(key);
     };
     try {
       const blob = await open();
@@ -115,7 +115,7 @@ export function createBlobRelays(transfers: Transfers, maxBytes: number): BlobRe
   return {
     async open(key, open, wanted, size, signal) {
       // Of several clients that wait for one that leaves, the next one is the first.
-      for (let first = firstOpenings.get(key); first; first = firstOpenings.get(key)) {
+      for (let first = firstTransfers.get(key); first; first = firstTransfers.get(key)) {
         const opened = await unlessAborted(first, signal);
         // An address is signed for one client, and may expire.
         if (opened === 'redirect') return open();

@@ -219,7 +219,7 @@ export function createHandOn(leader: CurrentLeader, proof: string, blobs: Ordere
   const ask: HandOn['ask'] = async (request, limitMs) => {
     if (!leader.address) return undefined;
     const { out } = send(request, leader.address);
-    const response = await wholeResponse(out.end(), limitMs);
+    const response = await readReply(out.end(), limitMs);
     return response && { ...response, body: response.body.toString() };
   };
 
@@ -237,7 +237,7 @@ export function createHandOn(leader: CurrentLeader, proof: string, blobs: Ordere
         'content-length': String(Buffer.byteLength(body)),
       },
     });
-    const response = await wholeResponse(out.end(body), limitMs);
+    const response = await readReply(out.end(body), limitMs);
     return response?.status === 200 ? response.body : undefined;
   };
 
@@ -268,8 +268,14 @@ function responseOf(out: ClientRequest): Promise<IncomingMessage> {
   });
 }
 
-/** Returns the whole response; undefined where the leader ends or hangs, or the replica does not lead. */
-async function wholeResponse(out: ClientRequest, limitMs: number) {
+/**
+ * Returns the status and body of the response; undefined where the leader ends or hangs, sends more than a message of pulls has, or where
+ * the replica does not lead.
+ */
+async function readReply(
+  out: ClientRequest,
+  limitMs: number,
+): Promise<{ readonly status: number; readonly body: Buffer } | undefined> {
   const timer = setTimeout(() => out.destroy(), limitMs);
   try {
     const response = await responseOf(out);

@@ -9,8 +9,8 @@ import { compressionIn, decompressing, isDamage } from '../../sif/layers/index.t
 import { findWaste } from '../comparing/image-waste.ts';
 import { mergeLayers } from '../comparing/merge-layers.ts';
 import { buildTree } from '../comparing/tree-builder.ts';
-import { packEntries, readEntries } from '../listed-entry.ts';
 import { DamagedListing } from '../records/byte-codec.ts';
+import { packEntries, readEntries } from '../records/entry-file.ts';
 import { packTree } from '../records/tree-file.ts';
 import { EntryCollector } from './entry-collector.ts';
 import type { ListingOrder, ListingPiece, ListingResponse } from './listing-orders.ts';

@@ -1,8 +1,8 @@
 import type { Client } from '@grpc/grpc-js';
-import { Control } from '../gen/moby/buildkit/v1/control_pb.js';
-import type { ReplacedImage } from '../options.ts';
-import { type Progress, progressDecoder } from '../progress/progress.ts';
-import { callServerStream } from './channel.ts';
+import { Control } from './gen/moby/buildkit/v1/control_pb.js';
+import { callServerStream } from './grpc/channel.ts';
+import type { ReplacedImage } from './options.ts';
+import { type Progress, progressDecoder } from './progress/progress.ts';
 
 /** Watches the progress of one build. */
 interface StatusWatch {
