@@ -76,12 +76,9 @@ export function createPublish(deps: PublishDeps): Publish {
     const done = new Set<Digest>();
     const putDocument = async (document: Document, reference: string): Promise<ManifestPush> => {
       const { blobs, manifests } = partsOf(document);
-      await eachOf(
-        blobs.filter(part => !isElsewhere(part)),
-        blobsAtOnce,
-        signal,
-        putBlob,
-      );
+      const sent = blobs.filter(part => !isElsewhere(part));
+      const putBlobs = () => eachOf(sent, blobsAtOnce, signal, putBlob);
+      await putBlobs();
       for (const entry of manifests) {
         if (done.has(entry.digest)) continue;
         const child =
@@ -90,13 +87,20 @@ export function createPublish(deps: PublishDeps): Publish {
         await putDocument(child, entry.digest);
         done.add(entry.digest);
       }
-      signal.throwIfAborted();
-      return pusher.putManifest(
-        push,
-        reference,
-        { ...document, mediaType: manifestType(document) },
-        signal,
-      );
+      const typed = { ...document, mediaType: manifestType(document) };
+      const putManifest = () => {
+        signal.throwIfAborted();
+        return pusher.putManifest(push, reference, typed, signal);
+      };
+      try {
+        return await putManifest();
+      } catch (error) {
+        const isBlobGone = error instanceof Fault && error.kind === 'manifest-blob-unknown';
+        if (!isBlobGone) throw error;
+        // The registry had a blob that no manifest needed, and has removed it since.
+        await putBlobs();
+        return putManifest();
+      }
     };
 
     const pushed = await putDocument(image.root, tag);

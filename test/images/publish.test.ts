@@ -148,3 +148,33 @@ test('each blob comes from its own place, and one with a proved right from a cop
     [true, true, true, false],
   );
 });
+
+test('blobs that the registry has removed since it said that it has them are pushed again, once', async () => {
+  const gone = new Fault('manifest-blob-unknown', 'push the blob first', { phase: 'push' });
+  for (const refusals of [1, 2]) {
+    const calls: string[] = [];
+    const pusher: Partial<PushClient> = {
+      async putBlob() {
+        calls.push('blob');
+        return 'there';
+      },
+      async putManifest() {
+        calls.push('manifest');
+        if (calls.filter(call => call === 'manifest').length <= refusals) throw gone;
+        return { isReferrer: false };
+      },
+    };
+    const publish = createPublish({ pusher, ownHost: 'own.example.com' } as never);
+    const target = { ...place, repository: 'b' };
+    const image = { root, generated: new Map() };
+    const pushed = publish(
+      { image, added: [], source: place, target, tag: '1' },
+      () => {},
+      new AbortController().signal,
+    );
+    if (refusals === 1) assert.deepEqual(await pushed, { isReferrer: false });
+    else await assert.rejects(pushed, gone);
+    const once = [...Array(6).fill('blob'), 'manifest'];
+    assert.deepEqual(calls, [...once, ...once]);
+  }
+});
