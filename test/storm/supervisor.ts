@@ -5,7 +5,7 @@ import type { Sluice } from '../world/sluice.ts';
 const lookMs = 20;
 
 /** Starts each replica again whenever it has ended, as a supervisor does. */
-export class Supervisor {
+export class Supervisor implements AsyncDisposable {
   readonly #replicas: Replicas;
   readonly #onStart: (server: Sluice) => void;
   readonly #work: Promise<unknown>;
@@ -32,6 +32,10 @@ export class Supervisor {
   async stop(): Promise<void> {
     this.#isStopped = true;
     await this.#work;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
   }
 
   async #keep(at: number): Promise<void> {
