@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { after, before, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   CreateMultipartUploadCommand,
   ListMultipartUploadsCommand,
@@ -15,6 +16,7 @@ import { openBucket } from '../../src/storage/objects/bucket.ts';
 import { openContentObjects } from '../../src/storage/objects/content-objects.ts';
 import { createContentRowStore } from '../../src/storage/rows/content-rows.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
+import { eventually } from '../world/eventually.ts';
 import { type ObjectStore, startObjectStore } from '../world/object-store.ts';
 import { type StoreFault, startStoreRelay } from '../world/store-relay.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
@@ -94,6 +96,40 @@ test('reads take turns on one connection', async () => {
   assert.equal(requests.length, 30);
   // The end of a response may come after the next request.
   assert.ok(connections < 10, `${connections} connections`);
+});
+
+test('idle connections are closed, and none that a slow store uses', async () => {
+  const name = await store.createBucket();
+  await using relay = await startStoreRelay(store.url);
+  const bucket = await openBucket({
+    ...{ address: `s3://${name}`, endpoint: relay.url },
+    ...{ region: 'us-east-1', pathStyle: true, idleMs: 50 },
+  });
+  try {
+    const bytes = randomBytes(1000);
+    await bucket.put('object', bytes);
+    relay.fail(isRead, async (_req, res) => {
+      await sleep(150);
+      res.writeHead(206, { 'content-length': 1000, 'content-range': 'bytes 0-999/1000' });
+      res.write(bytes.subarray(0, 500));
+      await sleep(150);
+      res.end(bytes.subarray(500));
+    });
+    const read = async () => {
+      const body = await bucket.fetch('object', 0, 999, AbortSignal.timeout(60_000));
+      return Buffer.concat(await body.toArray());
+    };
+    relay.taken();
+    for (const received of await Promise.all(Array.from({ length: 10 }, read))) {
+      assert.ok(received.equals(bytes));
+    }
+    const { connections, requests } = relay.taken();
+    assert.equal(requests.length, 10);
+    assert.ok(connections >= 9, `${connections} connections`);
+    await eventually('idle connections are closed', async () => (await relay.open()) === 0);
+  } finally {
+    bucket.close();
+  }
 });
 
 test('a store that asks for fewer requests gets no storm of them', async () => {

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { promisify } from 'node:util';
 
 /** Answers a request instead of the store, or passes it on and does something with the response. */
 export type StoreFault = (
@@ -36,6 +37,8 @@ export async function startStoreRelay(url: string) {
       });
     } else pass().catch(() => res.destroy());
   });
+  // A store that keeps connections longer than its clients do.
+  server.keepAliveTimeout = 0;
   server.on('connection', () => {
     connections += 1;
   });
@@ -49,6 +52,8 @@ export async function startStoreRelay(url: string) {
     heal() {
       fault = undefined;
     },
+    /** Returns how many connections are open. */
+    open: () => promisify(server.getConnections).call(server),
     /** Returns what came since the last call. */
     taken() {
       const taken = { connections, requests: requests.splice(0) };

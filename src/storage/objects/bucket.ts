@@ -16,6 +16,8 @@ interface BucketPlace {
   readonly publicEndpoint?: string | undefined;
   /** Default: connections are direct. */
   readonly proxyFor?: StoreProxyFor | undefined;
+  /** Milliseconds after which an idle connection is closed (default 15,000). */
+  readonly idleMs?: number;
 }
 
 export interface FoundObject {
@@ -67,6 +69,8 @@ const connectMs = 5000;
 const attempts = 4;
 // A slow client holds a connection while it pulls.
 const connections = 4096;
+// Most stores close idle connections later. Those that a busy moment has opened are not needed for the next call.
+const defaultIdleMs = 15_000;
 
 /** Most stores other than AWS take any region, but a signature names one. */
 function regionOf({ endpoint, region }: BucketPlace): string | undefined {
@@ -86,7 +90,12 @@ export async function openBucket(place: BucketPlace): Promise<Bucket> {
   const prefix = pathname.replace(/^\/+|\/+$/g, '');
   const pathOf = (key: string) => (prefix === '' ? key : `${prefix}/${key}`);
   const own = (key: string) => ({ Bucket, Key: pathOf(key) });
-  const agent = { keepAlive: true, maxSockets: connections };
+  // The agent closes no connection in use.
+  const agent = {
+    keepAlive: true,
+    maxSockets: connections,
+    timeout: place.idleMs ?? defaultIdleMs,
+  };
   const region = regionOf(place);
   const handlerOf = (proxyEnv?: NodeJS.ProcessEnv) => {
     const through = proxyEnv === undefined ? agent : { ...agent, proxyEnv };
