@@ -35,9 +35,11 @@ export {
 } from './limits/connections.ts';
 export { serveHalfClosed } from './limits/half-closed.ts';
 export {
+  type Allowance,
   createLimiter,
   createLoginLimit,
   type Limiter,
+  limitHeaders,
   rateFor,
 } from './limits/limiter.ts';
 export { limitRequestsAtOnce } from './limits/requests-at-once.ts';

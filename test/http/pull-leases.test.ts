@@ -168,21 +168,21 @@ test('of the pulls in one message, the reply that allows least counts', () => {
   const reply = (mostUncounted: number, sentAt: number) => ({
     isAdmitted: true,
     mostUncounted,
-    headers: { 'ratelimit-remaining': String(16 * mostUncounted) },
+    allowance: { limit: 800, remaining: 16 * mostUncounted, resetSeconds: 60 },
     sentAt,
   });
-  assert.equal(leases.note('key', reply(2, 1))['ratelimit-remaining'], '32');
-  assert.equal(leases.note('key', reply(5, 1))['ratelimit-remaining'], '32');
-  assert.equal(leases.note('key', reply(1, 1))['ratelimit-remaining'], '16');
+  assert.equal(leases.note('key', reply(2, 1))?.remaining, 32);
+  assert.equal(leases.note('key', reply(5, 1))?.remaining, 32);
+  assert.equal(leases.note('key', reply(1, 1))?.remaining, 16);
   const first = leases.take('key');
-  assert.equal(first?.headers['ratelimit-remaining'], '15');
+  assert.equal(first?.allowance?.remaining, 15);
   assert.equal(leases.take('key'), undefined);
   first.settle(undefined);
   assert.ok(leases.check('key'));
   assert.equal(leases.check('other'), undefined);
-  assert.deepEqual(leases.note('ended', { isAdmitted: false, sentAt: 1 }), {});
-  assert.equal(leases.note('key', reply(0, 0))['ratelimit-remaining'], '16');
-  assert.equal(leases.note('key', reply(0, 2))['ratelimit-remaining'], '0');
+  assert.equal(leases.note('ended', { isAdmitted: false, sentAt: 1 }), undefined);
+  assert.equal(leases.note('key', reply(0, 0))?.remaining, 16);
+  assert.equal(leases.note('key', reply(0, 2))?.remaining, 0);
   assert.equal(leases.check('key'), undefined);
 });
 

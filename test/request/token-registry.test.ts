@@ -17,8 +17,8 @@ import { openDatabase } from '../../src/storage/rows/database.ts';
 import {
   createRequestStore,
   type NewRequestRow,
-  type RequestRow,
   type RequestStore,
+  type RequestTimes,
 } from '../../src/storage/rows/images/request-rows.ts';
 
 const hourMs = 3_600_000;
@@ -332,17 +332,28 @@ test('a server that does not lead reads each token again, and keeps what has not
   const { token, expiresAt } = await issueOne(registry);
   const row = await store.find(hashToken(token as ContainerToken));
   assert.ok(row);
-  let change: Partial<RequestRow> = {};
-  const find: typeof store.find = async hash => {
-    const found = await store.find(hash);
-    return found && { ...found, ...change };
-  };
-  const reader = createTokenReader({ find }, now);
+  let change: Partial<RequestTimes> = {};
+  let isGone = false;
+  const counts = { find: 0, findTimes: 0 };
+  const reader = createTokenReader(
+    {
+      find(hash) {
+        counts.find += 1;
+        return store.find(hash);
+      },
+      async findTimes(hash) {
+        counts.findTimes += 1;
+        const found = await store.findTimes(hash);
+        return found && !isGone ? { ...found, ...change } : undefined;
+      },
+    },
+    now,
+  );
   const read = await reader.get(token);
   assert.deepEqual([read.token, read.expiresAt], [token, expiresAt]);
-  assert.equal(await reader.get(token), read, 'it is not parsed again');
-  const changes: readonly Partial<RequestRow>[] = [
-    { body: row.body.replace('A=1', 'A=2') },
+  assert.equal(await reader.get(token), read);
+  assert.deepEqual(counts, { find: 1, findTimes: 1 }, 'its text is read once');
+  const changes: readonly Partial<RequestTimes>[] = [
     { createdAt: row.createdAt - 1 },
     { expiresAt: row.expiresAt - 1 },
     { leaseUntil: row.expiresAt - 2 },
@@ -350,12 +361,15 @@ test('a server that does not lead reads each token again, and keeps what has not
   for (const changed of changes) {
     change = changed;
     const again = await reader.get(token);
-    const stored: RequestRow = { ...row, ...changed };
+    const stored: typeof row = { ...row, ...changed };
     assert.equal(again.createdAt, stored.createdAt);
     assert.equal(again.expiresAt, stored.leaseUntil ?? stored.expiresAt);
     assert.deepEqual(again.change.env, JSON.parse(stored.body).change.env);
     assert.equal(await reader.get(token), again);
   }
+  isGone = true;
+  await assert.rejects(reader.get(token), refused(/^Unknown container token/));
+  isGone = false;
   change = {};
   clock.now = expiresAt - 1;
   assert.equal((await reader.get(token)).token, token);

@@ -3,7 +3,7 @@ import { Fault } from '../../foundation/fault.ts';
 import type { Digest } from '../../oci/digest.ts';
 import type { ContainerRequest } from '../../request/index.ts';
 import type { TokenRegistry } from '../../request/tokens/index.ts';
-import { type Allowance, limitHeaders } from '../limits/limiter.ts';
+import type { Allowance } from '../limits/limiter.ts';
 import type { CountHostedPull } from './hosted/hosted-pulls.ts';
 import type { OwnPullMeter } from './pull-meter.ts';
 
@@ -53,8 +53,8 @@ export interface PullReply {
   readonly leftMs?: number | undefined;
   /** How many pulls of a caller with a limit the replica may have answered that the leader has not counted. */
   readonly mostUncounted?: number | undefined;
-  /** The headers with the remaining allowance. */
-  readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** What a caller with a limit has left. */
+  readonly allowance?: Allowance | undefined;
 }
 
 const pullReplies: z.ZodType<readonly PullReply[]> = z.array(
@@ -63,7 +63,13 @@ const pullReplies: z.ZodType<readonly PullReply[]> = z.array(
     isUnknown: z.boolean().optional(),
     leftMs: z.number().nonnegative().optional(),
     mostUncounted: z.number().int().nonnegative().optional(),
-    headers: z.record(text, text).optional(),
+    allowance: z
+      .object({
+        limit: z.number().nonnegative(),
+        remaining: z.number().nonnegative(),
+        resetSeconds: z.number().nonnegative(),
+      })
+      .optional(),
   }),
 );
 
@@ -125,8 +131,7 @@ export function createTakePulls(deps: TakePullsDeps): TakePulls {
     else meter.admit(client, request);
     const allowance = meter.allowance(client, request);
     if (!allowance) return { isAdmitted: true, leftMs };
-    const mostUncounted = mostUncountedOf(allowance);
-    return { isAdmitted: true, leftMs, mostUncounted, headers: limitHeaders(allowance) };
+    return { isAdmitted: true, leftMs, mostUncounted: mostUncountedOf(allowance), allowance };
   };
 
   return async pulls => {

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { boundedCache, cacheOfBytes } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
-import type { AnonymousShare, RequestRow, RequestStore } from '../../storage/rows/index.ts';
+import type { AnonymousShare, RequestStore, RequestTimes } from '../../storage/rows/index.ts';
 import type { ContainerRequest } from '../container-request.ts';
 import {
   type ContainerToken,
@@ -9,7 +9,6 @@ import {
   hashToken,
   isToken,
   type NameId,
-  nameIdOf,
   nameIdOfToken,
   tokenLabel,
 } from './container-token.ts';
@@ -82,7 +81,11 @@ export const rememberMs = 3 * 24 * 3600 * 1000;
 const futureMs = 3_600_000;
 
 /** Gives what is stored of a request its token. */
-function requestOf(token: ContainerToken, row: RequestRow, body: StoredRequest): ContainerRequest {
+function requestOf(
+  token: ContainerToken,
+  row: RequestTimes,
+  body: StoredRequest,
+): ContainerRequest {
   const targetImage = body.targetImage.replace(tokenMark, token);
   const { createdAt } = row;
   return { ...body, ...identity(token), targetImage, createdAt, expiresAt: endOf(row) };
@@ -91,31 +94,47 @@ function requestOf(token: ContainerToken, row: RequestRow, body: StoredRequest):
 /** Pulls that read the row of their token each time: whatever another server ends holds at once. */
 export type TokenReader = Pick<TokenRegistry, 'get' | 'unrevoked'>;
 
-/** Reads tokens for a server that does not lead. A request is kept for rows with the same content. */
+/** A request in memory, and what finds its row. */
+interface Known {
+  readonly hash: Buffer;
+  readonly request: ContainerRequest;
+  /** Approximate size in memory. */
+  readonly bytes: number;
+}
+
+/** Reads tokens for a server that does not lead. Of a request that it knows, it reads what may have changed. */
 export function createTokenReader(
-  store: Pick<RequestStore, 'find'>,
+  store: Pick<RequestStore, 'find' | 'findTimes'>,
   now: () => number = Date.now,
 ): TokenReader {
-  const read = cacheOfBytes<NameId, { readonly text: string; readonly request: ContainerRequest }>(
-    cachedBytes,
-    ({ text }) => 1000 + 2 * text.length,
-  );
-  const find = async (token: string) => {
+  const known = cacheOfBytes<string, Known>(cachedBytes, ({ bytes }) => bytes);
+  const read = async (token: string) => {
     if (!isToken(token)) throw unknown();
     const hash = hashToken(token);
     const row = await store.find(hash);
     if (!row) throw unknown();
-    const { body: text, createdAt, revokedAt } = row;
-    const id = nameIdOf(hash);
-    const kept = read.get(id);
-    const isSame =
-      kept?.text === text &&
-      kept.request.createdAt === createdAt &&
-      kept.request.expiresAt === endOf(row);
-    if (isSame) return { request: kept.request, revokedAt };
-    const request = requestOf(token, row, readStoredRequest(text));
-    read.set(id, { text, request });
+    const { body, revokedAt } = row;
+    const request = requestOf(token, row, readStoredRequest(body));
+    known.set(token, { hash, request, bytes: 1000 + 2 * body.length });
     return { request, revokedAt };
+  };
+  const find = async (token: string) => {
+    const kept = known.get(token);
+    if (!kept) return read(token);
+    const times = await store.findTimes(kept.hash);
+    if (!times) {
+      known.delete(token);
+      throw unknown();
+    }
+    const { createdAt, revokedAt } = times;
+    const expiresAt = endOf(times);
+    const { request } = kept;
+    if (request.createdAt === createdAt && request.expiresAt === expiresAt) {
+      return { request, revokedAt };
+    }
+    const changed = { ...request, createdAt, expiresAt };
+    known.set(token, { ...kept, request: changed });
+    return { request: changed, revokedAt };
   };
   return {
     async get(token) {
@@ -297,7 +316,7 @@ export function checkEveryMs(leaseMs: number): number {
 export function endOf({
   expiresAt,
   leaseUntil,
-}: Pick<RequestRow, 'expiresAt' | 'leaseUntil'>): number {
+}: Pick<RequestTimes, 'expiresAt' | 'leaseUntil'>): number {
   return Math.min(expiresAt, leaseUntil ?? Number.POSITIVE_INFINITY);
 }
 

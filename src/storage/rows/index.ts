@@ -57,8 +57,8 @@ export type {
 export type {
   NeedsRow,
   RequestPlace,
-  RequestRow,
   RequestStore,
+  RequestTimes,
 } from './images/request-rows.ts';
 export type { RunRow, RunStore } from './images/run-rows.ts';
 export type { ScanRow, ScanStore } from './images/scan-rows.ts';

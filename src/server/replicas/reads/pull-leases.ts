@@ -1,4 +1,5 @@
 import { boundedCache } from '../../../foundation/bounded-cache.ts';
+import type { Allowance } from '../../../http/index.ts';
 import type { SentReply } from './leader-requests.ts';
 
 /**
@@ -9,24 +10,22 @@ import type { SentReply } from './leader-requests.ts';
 export interface PullLeases {
   /** Takes one pull of a key; undefined when the leader has to be asked. */
   take(key: string): LeasedPull | undefined;
-  /** Returns the headers for a request that is only checked; undefined when the leader has to be asked. */
-  check(key: string): RateHeaders | undefined;
-  /** Notes what the leader has said about a pull of a key. Returns the headers with the remaining allowance. */
-  note(key: string, reply: SentReply): RateHeaders;
+  /** Returns what is left, for a request that is only checked; undefined when the leader has to be asked. */
+  check(key: string): Allowance | undefined;
+  /** Notes what the leader has said about a pull of a key. Returns what is left; undefined when the leader has not said it. */
+  note(key: string, reply: SentReply): Allowance | undefined;
 }
 
 interface LeasedPull {
-  /** The remaining allowance, without what other replicas have taken since the leader said it. */
-  readonly headers: RateHeaders;
+  /** What is left, as far as this replica knows: others have taken from it since the leader said it. */
+  readonly allowance: Allowance | undefined;
   /** Receives what the leader says once it has counted the pull; undefined when it never will. */
   readonly settle: (reply: SentReply | undefined) => void;
 }
 
-type RateHeaders = Readonly<Record<string, string>>;
-
 interface Lease {
   mostUncounted: number;
-  headers: RateHeaders;
+  allowance: Allowance | undefined;
   /** When the message was sent to which the leader said so (ms). */
   sentAt: number;
   /** Pulls that the leader has not counted yet, also those from before the message. */
@@ -36,7 +35,6 @@ interface Lease {
 const mostKeys = 20_000;
 /** Other replicas take from the same allowance, so the leader is asked again after this. */
 const leaseMs = 10_000;
-const remainingHeader = 'ratelimit-remaining';
 
 /** @param now returns the time (ms) of a monotonic clock */
 export function createPullLeases(now: () => number): PullLeases {
@@ -53,7 +51,7 @@ export function createPullLeases(now: () => number): PullLeases {
       if (!lease) return undefined;
       lease.uncounted += 1;
       return {
-        headers: headersOf(lease),
+        allowance: allowanceOf(lease),
         settle(reply) {
           lease.uncounted -= 1;
           if (reply) renew(lease, reply);
@@ -62,33 +60,31 @@ export function createPullLeases(now: () => number): PullLeases {
     },
     check(key) {
       const lease = find(key);
-      return lease && headersOf(lease);
+      return lease && allowanceOf(lease);
     },
     note(key, reply) {
       const lease = leases.get(key) ?? {
         mostUncounted: 0,
-        headers: {},
+        allowance: undefined,
         sentAt: Number.NEGATIVE_INFINITY,
         uncounted: 0,
       };
       leases.set(key, lease);
       renew(lease, reply);
-      return headersOf(lease);
+      return allowanceOf(lease);
     },
   };
 }
 
 /** Of replies that arrive in another order than their messages were sent, the last message counts, and in it what allows least. */
-function renew(lease: Lease, { mostUncounted = 0, headers = {}, sentAt }: SentReply): void {
+function renew(lease: Lease, { mostUncounted = 0, allowance, sentAt }: SentReply): void {
   const isOlder = sentAt < lease.sentAt;
   if (isOlder || (sentAt === lease.sentAt && mostUncounted > lease.mostUncounted)) return;
   lease.mostUncounted = mostUncounted;
-  lease.headers = headers;
+  lease.allowance = allowance;
   lease.sentAt = sentAt;
 }
 
-function headersOf({ headers, uncounted }: Lease): RateHeaders {
-  const remaining = headers[remainingHeader];
-  if (remaining === undefined) return headers;
-  return { ...headers, [remainingHeader]: String(Math.max(0, Number(remaining) - uncounted)) };
+function allowanceOf({ allowance, uncounted }: Lease): Allowance | undefined {
+  return allowance && { ...allowance, remaining: Math.max(0, allowance.remaining - uncounted) };
 }

@@ -1,5 +1,11 @@
 import { boundedCache } from '../../../foundation/bounded-cache.ts';
-import { createLimiter, type Limiter, rateFor } from '../../../http/index.ts';
+import {
+  type Allowance,
+  createLimiter,
+  type Limiter,
+  limitHeaders,
+  rateFor,
+} from '../../../http/index.ts';
 import type {
   CountHostedPull,
   PullMeter,
@@ -45,9 +51,7 @@ const countPace = { atOnce: 1, apartMs: 3 };
 export function createPullReporter(deps: PullReporterDeps): PullReporter {
   const { rates, now = () => performance.now() } = deps;
   const counter = createPullCounter(now);
-  const remaining = boundedCache<string, NonNullable<PullReply['headers']>>(mostRunning, {
-    ttl: windowMs,
-  });
+  const remaining = boundedCache<string, Allowance>(mostRunning, { ttl: windowMs });
   const alone: Limiter = createLimiter('pulls', now);
   // A leader of an older version does not take pulls.
   let hasReached = false;
@@ -75,6 +79,9 @@ export function createPullReporter(deps: PullReporterDeps): PullReporter {
   const leases = createPullLeases(now);
 
   const keyOf = (client: string, token: string) => `${client} ${token}`;
+  const noteLeft = (client: string, token: string, left: Allowance | undefined): void => {
+    if (left) remaining.set(keyOf(client, token), left);
+  };
 
   /**
    * Returns what the leader says to a pull with a limit; undefined while this replica counts it by itself.
@@ -91,9 +98,9 @@ export function createPullReporter(deps: PullReporterDeps): PullReporter {
       if (!isBrief) throw new LeaderOnly('it counts pulls');
       return undefined;
     }
-    const headers = leases.note(key, reply);
+    const left = leases.note(key, reply);
     if (!reply.isAdmitted) throw new LeaderOnly('it limits the pull');
-    remaining.set(keyOf(pull.client, pull.token), headers);
+    noteLeft(pull.client, pull.token, left);
     return reply;
   };
 
@@ -108,7 +115,7 @@ export function createPullReporter(deps: PullReporterDeps): PullReporter {
       const pull = { kind: 'served', client, token } as const;
       const lease = limit && leases.take(limit.key);
       if (lease) {
-        remaining.set(keyOf(client, token), lease.headers);
+        noteLeft(client, token, lease.allowance);
       } else if (limit) {
         const asked = now();
         const reply = await decide({ ...pull, what: 'pull' }, limit.key);
@@ -136,16 +143,19 @@ export function createPullReporter(deps: PullReporterDeps): PullReporter {
       const { token } = request;
       const limit = rateFor(rates, request.caller, client);
       if (!limit) return;
-      const headers = leases.check(limit.key);
-      if (headers) {
-        remaining.set(keyOf(client, token), headers);
+      const left = leases.check(limit.key);
+      if (left) {
+        noteLeft(client, token, left);
         return;
       }
       const reply = await decide({ kind: 'served', client, token, what: 'look' }, limit.key);
       if (!reply) alone.check(limit.key, limit.rate);
     },
 
-    headers: (client, { token }) => remaining.get(keyOf(client, token)) ?? {},
+    headers(client, { token }) {
+      const left = remaining.get(keyOf(client, token));
+      return left ? limitHeaders(left) : {};
+    },
   };
 
   return {

@@ -2,13 +2,18 @@ import { atLast, type Call, type RowDatabase } from '../row-database.ts';
 import { inSmallSteps, removeInOrder } from '../small-steps.ts';
 import { allNetworks } from './anonymous-share.ts';
 
-/** A container request as it is stored: times in ms since the epoch, the rest as JSON text. */
-export interface RequestRow {
+/** What may change of a container request: times in ms since the epoch. */
+export interface RequestTimes {
   readonly createdAt: number;
   readonly expiresAt: number;
   readonly revokedAt: number | null;
   /** When the name ends unless its run is confirmed or it is extended before; null for a name that ends with no run. */
   readonly leaseUntil: number | null;
+}
+
+/** A container request as it is stored. */
+export interface RequestRow extends RequestTimes {
+  /** All else, as JSON text. It never changes. */
   readonly body: string;
 }
 
@@ -36,6 +41,7 @@ export interface RequestStore {
   /** Resolves when the request would survive a power failure. */
   insert(tokenHash: Buffer, row: NewRequestRow): Promise<void>;
   find(tokenHash: Buffer): Promise<RequestRow | undefined>;
+  findTimes(tokenHash: Buffer): Promise<RequestTimes | undefined>;
   /** True when the request existed and was not revoked before; resolves when the revocation is durable. */
   revoke(tokenHash: Buffer, at: number): Promise<boolean>;
   /**
@@ -118,10 +124,10 @@ export function createRequestStore(database: RowDatabase): RequestStore {
   );
   const leaseUntil =
     'CASE WHEN kept_until > lease_until THEN kept_until ELSE lease_until END AS leaseUntil';
-  const find = database.sql<RequestRow>(
-    `SELECT created_at AS createdAt, expires_at AS expiresAt, revoked_at AS revokedAt, ${leaseUntil}, body
-     FROM requests LEFT JOIN runs ON runs.run = requests.run WHERE token_hash = ?`,
-  );
+  const times = `created_at AS createdAt, expires_at AS expiresAt, revoked_at AS revokedAt, ${leaseUntil}`;
+  const one = 'FROM requests LEFT JOIN runs ON runs.run = requests.run WHERE token_hash = ?';
+  const find = database.sql<RequestRow>(`SELECT ${times}, body ${one}`);
+  const findTimes = database.sql<RequestTimes>(`SELECT ${times} ${one}`);
   const revoke = database.sql(
     'UPDATE requests SET revoked_at = ? WHERE token_hash = ? AND revoked_at IS NULL',
   );
@@ -209,6 +215,7 @@ export function createRequestStore(database: RowDatabase): RequestStore {
   return {
     insert: (tokenHash, row) => add({ tokenHash, ...row }),
     find: tokenHash => database.read(find.get(tokenHash)),
+    findTimes: tokenHash => database.read(findTimes.get(tokenHash)),
     revoke: (tokenHash, at) => database.write(() => revoke.hasChanged(at, tokenHash)),
     extend: (tokenHash, expiresAt, buildId) =>
       database.write(function* () {
