@@ -48,6 +48,14 @@ function isBuildkitd(command: string, config: string): boolean {
   return program.endsWith('buildkitd') && words.includes(config);
 }
 
+/** Returns the number of the buildkitd that has its state in this directory. */
+function processOf(directory: TempDir): string | undefined {
+  const config = directory.join('builder/buildkitd.toml');
+  return readdirSync('/proc').find(
+    name => /^\d+$/.test(name) && isBuildkitd(readIn(`/proc/${name}/cmdline`), config),
+  );
+}
+
 function openAmong(log: string): string[] {
   return [
     ...new Set([...log.matchAll(/^#\d+ [\d.]+ open (\S+)\.$/gm)].map(([, name = '']) => name)),
@@ -161,10 +169,7 @@ suite('on this machine', { concurrency: 1 }, () => {
   });
 
   test('the builder itself has the limit of a build, in the group of all builds, and the kernel ends it before the server', async () => {
-    const config = directory.join('builder/buildkitd.toml');
-    const pid = readdirSync('/proc').find(
-      name => /^\d+$/.test(name) && isBuildkitd(readIn(`/proc/${name}/cmdline`), config),
-    );
+    const pid = processOf(directory);
     const [, group = ''] = /:(?:memory)?:(.*\/daemon)$/m.exec(readIn(`/proc/${pid}/cgroup`)) ?? [];
     const files = [`memory${group}/memory.limit_in_bytes`, `${group}/memory.max`];
     const limits = files.map(file => readIn(`/sys/fs/cgroup/${file}`).trim());
@@ -255,6 +260,9 @@ suite('on this machine', { concurrency: 1 }, () => {
     );
     text.end();
     assert.ok(log.includes(publicKey), log);
+    const folder = dirname(builder.address.slice('unix://'.length));
+    const temporary = readdirSync(`/proc/${processOf(directory)}/root${folder}/state/tmp`);
+    assert.match(temporary.join(), /\.buildkit-ssh-sock/, 'its leftovers are on its own disk');
   });
 
   for (const [what, { script, reason, ...more }] of Object.entries(hogs)) {

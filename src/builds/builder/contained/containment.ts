@@ -149,6 +149,7 @@ export async function prepareContainment(
         ...memoryOfDaemon(each),
         SLUICE_BUILD_LIMITS: buildLimitLines(each),
         SLUICE_STATE: root,
+        TMPDIR: join(root, 'tmp'),
         SLUICE_BUILD_DISK: String(kibibytes(Math.min(buildDiskBytes, bytes * mostBuildShare))),
       },
       freeBytes: size(freeShare),

@@ -43,6 +43,9 @@ mkdir -p "$folder/state"
 # It is a cache: what cannot be repaired is made new.
 e2fsck -p "$image" > /dev/null 2>&1 || [ $? = 1 ] || make_image
 mount_image 2> /dev/null || { make_image && mount_image; }
+# BuildKit leaves an empty folder there for each step with an SSH agent.
+rm -rf "$folder/state/tmp"
+mkdir "$folder/state/tmp"
 
 [ ! -e /etc/resolv.conf ] || mount --bind "$folder/resolv.conf" /etc/resolv.conf
 
