@@ -144,7 +144,7 @@ suite('a program that scans images', () => {
 
   test('is ended with all that it started: after its time, with its scan, and on a full disk', async () => {
     const pids = folder.join('pids');
-    const endless = `echo $$ >> ${pids}; /usr/bin/sleep 60 & echo $! >> ${pids}; while :; do :; done`;
+    const endless = `echo $$ >> ${pids}; /usr/bin/sleep 600 <&- >&- 2>&- & echo $! >> ${pids}; while :; do :; done`;
     await assert.rejects(scan(endless, { timeoutMs: 300 }), /did not end in time/);
     const signal = AbortSignal.timeout(300);
     await assert.rejects(scan(endless, { signal }), /aborted due to timeout/);
@@ -157,7 +157,7 @@ suite('a program that scans images', () => {
     const started = (await readFile(pids, 'utf8')).trim().split('\n');
     assert.equal(started.length, 6);
     // They die some time after the signal, and may then wait for the first process of the machine to notice.
-    for (const pid of started) await eventually(`${pid} has ended`, () => hasEnded(pid));
+    for (const pid of started) await eventually(`${pid} has ended`, () => hasEnded(pid), 10_000);
   });
 
   test('trivy: its report has vulnerabilities and packages', () => {
