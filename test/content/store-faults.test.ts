@@ -126,7 +126,7 @@ test('idle connections are closed, and none that a slow store uses', async () =>
     const { connections, requests } = relay.taken();
     assert.equal(requests.length, 10);
     assert.ok(connections >= 9, `${connections} connections`);
-    await eventually('idle connections are closed', async () => (await relay.open()) === 0);
+    await eventually('idle connections are closed', async () => (await relay.countOpen()) === 0);
   } finally {
     bucket.close();
   }

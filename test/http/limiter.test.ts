@@ -148,3 +148,14 @@ test('a rate of 0 refuses every event, however it is written and however long th
     }
   }
 });
+
+test('an event that expires between two looks at the clock leaves no negative time', () => {
+  let now = 0;
+  const limiter = createLimiter('pulls', () => {
+    now += 600;
+    return now;
+  });
+  const rate = { count: 2, seconds: 1 };
+  limiter.note('key', rate);
+  assert.ok(limiter.peek('key', rate).resetSeconds >= 0);
+});

@@ -186,6 +186,14 @@ test('of the pulls in one message, the reply that allows least counts', () => {
   assert.equal(leases.check('key'), undefined);
 });
 
+test('a lease of a leader that sends no allowance counts', () => {
+  const leases = createPullLeases(() => 1);
+  assert.equal(leases.note('key', { isAdmitted: true, mostUncounted: 1, sentAt: 1 }), undefined);
+  assert.deepEqual(leases.check('key'), { allowance: undefined });
+  assert.equal(leases.take('key')?.allowance, undefined);
+  assert.equal(leases.take('key'), undefined);
+});
+
 test('near a limit, the leader is asked about each pull', async () => {
   const site = startSite({ ...usualRates, anonymous: { count: 800, seconds: 3600 } });
   const { counted, reporter } = site;

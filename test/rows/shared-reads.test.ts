@@ -10,7 +10,7 @@ const find = (key: string) =>
   statement.get(key) as PostgresCall<{ readonly key: string } | undefined>;
 
 /** A database whose responses wait. */
-function slowDatabase(now?: () => number) {
+function slowDatabase() {
   const sent: {
     readonly keys: readonly string[];
     readonly answer: () => void;
@@ -22,7 +22,7 @@ function slowDatabase(now?: () => number) {
     const results = keys.map(key => ({ rows: [{ key }], changes: 1 }));
     sent.push({ keys, answer: () => resolve(results), fail: () => reject(new Error('broken')) });
     return promise;
-  }, now);
+  });
   return { sent, read };
 }
 
@@ -74,36 +74,4 @@ test('a statement does not get the response to one that was sent before', async 
   await turns(() => sent.length > 2);
   sent[2]?.answer();
   assert.equal((await third)?.key, 'a');
-});
-
-test('after a batch of several statements, the next one grows for two milliseconds', async context => {
-  context.mock.timers.enable({ apis: ['setTimeout'] });
-  let now = 0;
-  const { sent, read } = slowDatabase(() => now);
-  const pass = (ms: number) => {
-    now += ms;
-    context.mock.timers.tick(ms);
-  };
-  const readAll = (keys: string) => [...keys].map(key => read(find(key)));
-  const answered = async (all: readonly Promise<unknown>[]) => {
-    sent.at(-1)?.answer();
-    await Promise.all(all);
-  };
-  const several = readAll('abcd');
-  await turn();
-  await answered(several);
-  const all = readAll('e');
-  await turn();
-  pass(1);
-  all.push(...readAll('fg'));
-  await turn();
-  assert.equal(sent.length, 1);
-  pass(1);
-  assert.deepEqual(sent[1]?.keys, ['e', 'f', 'g']);
-  await answered(all);
-  const [one] = readAll('h');
-  await turn();
-  assert.deepEqual(sent[2]?.keys, ['h'], 'after fewer statements it does not wait');
-  sent[2]?.answer();
-  assert.ok(await one);
 });

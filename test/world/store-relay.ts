@@ -53,7 +53,7 @@ export async function startStoreRelay(url: string) {
       fault = undefined;
     },
     /** Returns how many connections are open. */
-    open: () => promisify(server.getConnections).call(server),
+    countOpen: () => promisify(server.getConnections).call(server),
     /** Returns what came since the last call. */
     taken() {
       const taken = { connections, requests: requests.splice(0) };

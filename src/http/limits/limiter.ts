@@ -93,7 +93,8 @@ export function createLimiter(
       last = groups[at];
       kept -= last?.count ?? 0;
     }
-    const resetMs = last ? last.until + rate.seconds * 1000 - now() : 0;
+    // It may expire between two looks at the clock.
+    const resetMs = last ? Math.max(0, last.until + rate.seconds * 1000 - now()) : 0;
     return {
       limit: rate.count,
       remaining: Math.max(0, rate.count - used),

@@ -53,7 +53,7 @@ export interface PullReply {
   readonly leftMs?: number | undefined;
   /** How many pulls of a caller with a limit the replica may have answered that the leader has not counted. */
   readonly mostUncounted?: number | undefined;
-  /** What a caller with a limit has left. */
+  /** The remaining allowance of a caller with a limit. */
   readonly allowance?: Allowance | undefined;
 }
 

@@ -94,7 +94,7 @@ function requestOf(
 /** Pulls that read the row of their token each time: whatever another server ends holds at once. */
 export type TokenReader = Pick<TokenRegistry, 'get' | 'unrevoked'>;
 
-/** A request in memory, and what finds its row. */
+/** A request in memory, and the key of its row. */
 interface Known {
   readonly hash: Buffer;
   readonly request: ContainerRequest;
@@ -102,7 +102,7 @@ interface Known {
   readonly bytes: number;
 }
 
-/** Reads tokens for a server that does not lead. Of a request that it knows, it reads what may have changed. */
+/** Reads tokens for a server that does not lead. It keeps each request, and reads only its times again. */
 export function createTokenReader(
   store: Pick<RequestStore, 'find' | 'findTimes'>,
   now: () => number = Date.now,
@@ -115,7 +115,7 @@ export function createTokenReader(
     if (!row) throw unknown();
     const { body, revokedAt } = row;
     const request = requestOf(token, row, readStoredRequest(body));
-    known.set(token, { hash, request, bytes: 1000 + 2 * body.length });
+    known.set(token, { hash, request, bytes: 1000 + body.length });
     return { request, revokedAt };
   };
   const find = async (token: string) => {

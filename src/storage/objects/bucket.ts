@@ -69,7 +69,7 @@ const connectMs = 5000;
 const attempts = 4;
 // A slow client holds a connection while it pulls.
 const connections = 4096;
-// Most stores close idle connections later. Those that a busy moment has opened are not needed for the next call.
+// A busy moment opens many connections, and the next call needs one.
 const defaultIdleMs = 15_000;
 
 /** Most stores other than AWS take any region, but a signature names one. */

@@ -10,15 +10,18 @@ import type { SentReply } from './leader-requests.ts';
 export interface PullLeases {
   /** Takes one pull of a key; undefined when the leader has to be asked. */
   take(key: string): LeasedPull | undefined;
-  /** Returns what is left, for a request that is only checked; undefined when the leader has to be asked. */
-  check(key: string): Allowance | undefined;
-  /** Notes what the leader has said about a pull of a key. Returns what is left; undefined when the leader has not said it. */
+  /** Finds the remaining allowance for a request that is only checked; undefined when the leader has to be asked. */
+  check(key: string): KnownAllowance | undefined;
+  /** Notes the reply of the leader to a pull of a key. Returns the remaining allowance; undefined when the reply has none. */
   note(key: string, reply: SentReply): Allowance | undefined;
 }
 
-interface LeasedPull {
-  /** What is left, as far as this replica knows: others have taken from it since the leader said it. */
+interface KnownAllowance {
+  /** The remaining allowance, without the pulls that other replicas have counted since. A leader of an older version does not send it. */
   readonly allowance: Allowance | undefined;
+}
+
+interface LeasedPull extends KnownAllowance {
   /** Receives what the leader says once it has counted the pull; undefined when it never will. */
   readonly settle: (reply: SentReply | undefined) => void;
 }
@@ -60,7 +63,7 @@ export function createPullLeases(now: () => number): PullLeases {
     },
     check(key) {
       const lease = find(key);
-      return lease && allowanceOf(lease);
+      return lease && { allowance: allowanceOf(lease) };
     },
     note(key, reply) {
       const lease = leases.get(key) ?? {

@@ -79,8 +79,9 @@ export function createPullReporter(deps: PullReporterDeps): PullReporter {
   const leases = createPullLeases(now);
 
   const keyOf = (client: string, token: string) => `${client} ${token}`;
-  const noteLeft = (client: string, token: string, left: Allowance | undefined): void => {
-    if (left) remaining.set(keyOf(client, token), left);
+  const noteAllowance = (client: string, token: string, allowance: Allowance | undefined): void => {
+    if (allowance) remaining.set(keyOf(client, token), allowance);
+    else remaining.delete(keyOf(client, token));
   };
 
   /**
@@ -98,9 +99,9 @@ export function createPullReporter(deps: PullReporterDeps): PullReporter {
       if (!isBrief) throw new LeaderOnly('it counts pulls');
       return undefined;
     }
-    const left = leases.note(key, reply);
+    const allowance = leases.note(key, reply);
     if (!reply.isAdmitted) throw new LeaderOnly('it limits the pull');
-    noteLeft(pull.client, pull.token, left);
+    noteAllowance(pull.client, pull.token, allowance);
     return reply;
   };
 
@@ -115,7 +116,7 @@ export function createPullReporter(deps: PullReporterDeps): PullReporter {
       const pull = { kind: 'served', client, token } as const;
       const lease = limit && leases.take(limit.key);
       if (lease) {
-        noteLeft(client, token, lease.allowance);
+        noteAllowance(client, token, lease.allowance);
       } else if (limit) {
         const asked = now();
         const reply = await decide({ ...pull, what: 'pull' }, limit.key);
@@ -143,9 +144,9 @@ export function createPullReporter(deps: PullReporterDeps): PullReporter {
       const { token } = request;
       const limit = rateFor(rates, request.caller, client);
       if (!limit) return;
-      const left = leases.check(limit.key);
-      if (left) {
-        noteLeft(client, token, left);
+      const lease = leases.check(limit.key);
+      if (lease) {
+        noteAllowance(client, token, lease.allowance);
         return;
       }
       const reply = await decide({ kind: 'served', client, token, what: 'look' }, limit.key);
@@ -153,8 +154,8 @@ export function createPullReporter(deps: PullReporterDeps): PullReporter {
     },
 
     headers(client, { token }) {
-      const left = remaining.get(keyOf(client, token));
-      return left ? limitHeaders(left) : {};
+      const allowance = remaining.get(keyOf(client, token));
+      return allowance ? limitHeaders(allowance) : {};
     },
   };
 

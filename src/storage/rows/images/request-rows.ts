@@ -125,9 +125,9 @@ export function createRequestStore(database: RowDatabase): RequestStore {
   const leaseUntil =
     'CASE WHEN kept_until > lease_until THEN kept_until ELSE lease_until END AS leaseUntil';
   const times = `created_at AS createdAt, expires_at AS expiresAt, revoked_at AS revokedAt, ${leaseUntil}`;
-  const one = 'FROM requests LEFT JOIN runs ON runs.run = requests.run WHERE token_hash = ?';
-  const find = database.sql<RequestRow>(`SELECT ${times}, body ${one}`);
-  const findTimes = database.sql<RequestTimes>(`SELECT ${times} ${one}`);
+  const ofToken = 'FROM requests LEFT JOIN runs ON runs.run = requests.run WHERE token_hash = ?';
+  const find = database.sql<RequestRow>(`SELECT ${times}, body ${ofToken}`);
+  const findTimes = database.sql<RequestTimes>(`SELECT ${times} ${ofToken}`);
   const revoke = database.sql(
     'UPDATE requests SET revoked_at = ? WHERE token_hash = ? AND revoked_at IS NULL',
   );

@@ -11,65 +11,50 @@ interface Batch {
 
 // The others of the few connections are for reads of several steps.
 const mostRunning = 2;
-// A batch grows for so long while another one runs, and after one with several statements: a write to the network costs more than a
-// statement in it.
+// A database nearby answers sooner. Until then, one batch grows: a write to the network costs more than a statement in it.
 const patienceMs = 2;
-const severalCalls = 4;
 // One statement that fails, fails those that are sent with it.
 const mostCalls = 100;
 
 /**
  * Returns a function that reads with single statements. Those of one turn of the event loop, and those that arrive while
- * others are on their way, are sent together, and the same one of many callers once. On a busy server, batches begin 2 ms apart. A statement
- * is never sent before its callers have asked, so each sees what was acknowledged before.
+ * others are on their way, are sent together, and the same one of many callers once. A statement is never sent before its callers have asked, so each sees
+ * what was acknowledged before.
  *
  * @param send runs statements in one round trip
- * @param now returns the time (ms) of a monotonic clock
  */
 export function createSharedReads(
   send: (calls: readonly PostgresCall<unknown>[]) => Promise<StatementResults>,
-  now: () => number = () => performance.now(),
 ): <T>(call: PostgresCall<T>) => Promise<T> {
   const waiting: Batch[] = [];
   let running = 0;
   let isStarting = false;
-  let restUntil = Number.NEGATIVE_INFINITY;
-  let pause: NodeJS.Timeout | undefined;
+  let late: NodeJS.Timeout | undefined;
 
   const sendUpTo = (most: number): void => {
     while (running < most) {
       const batch = waiting.shift();
       if (!batch) return;
       running += 1;
-      if (batch.calls.length >= severalCalls) restUntil = now() + patienceMs;
       send(batch.calls)
         .then(batch.results.resolve, batch.results.reject)
         .finally(() => {
           running -= 1;
-          clearTimeout(pause);
-          pause = undefined;
+          clearTimeout(late);
+          late = undefined;
           start();
         });
     }
   };
-  const later = (ms: number, work: () => void): void => {
-    pause ??= setTimeout(() => {
-      pause = undefined;
-      work();
-    }, ms);
-  };
-  const begin = (): void => {
-    isStarting = false;
-    const restMs = restUntil - now();
-    if (running === 0 && restMs <= 0) sendUpTo(1);
-    if (waiting.length === 0) return;
-    if (running > 0) later(patienceMs, () => sendUpTo(mostRunning));
-    else later(restMs, begin);
-  };
   const start = (): void => {
     if (isStarting) return;
     isStarting = true;
-    setImmediate(begin);
+    setImmediate(() => {
+      isStarting = false;
+      sendUpTo(1);
+      if (waiting.length === 0) return;
+      late ??= setTimeout(() => sendUpTo(mostRunning), patienceMs);
+    });
   };
   const batchFor = (key: string): Batch => {
     const last = waiting.at(-1);
