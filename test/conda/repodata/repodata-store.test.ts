@@ -76,7 +76,8 @@ test('data that is in use stays while newer data takes its place', async t => {
 });
 
 test('repository data that waits for the memory of another thread is not late', async t => {
-  const timeoutMs = 1500;
+  // A busy machine takes more than a second for the download and the start of a thread.
+  const timeoutMs = 5000;
   const text = repodataOf('noarch', ['tool 1.0']);
   const channel = await startScriptedChannel(t, ({ url }) =>
     url === '/c/noarch/repodata.json' ? text : undefined,
