@@ -105,7 +105,7 @@ export function privateLayers(worldOf: () => ApartWorld): void {
       const look = 'cat /proc/self/mountinfo /proc/self/environ /etc/hosts; mount; echo has looked';
       const id = await world.start('ada', [
         `FROM ${pinned}`,
-        `RUN ${look}; until [ -e /tmp/never ] || [ $((i+=1)) -gt 60 ]; do sleep 0.5; done`,
+        `RUN ${look}; until [ -e /tmp/never ] || [ $((i+=1)) -gt 600 ]; do sleep 0.5; done`,
       ]);
       await eventually(
         'the step runs',

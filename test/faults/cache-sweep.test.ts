@@ -13,7 +13,7 @@ const blobBytes = 300_000;
 const cacheBytes = 1_000_000;
 
 test('copies of blobs stay below cacheBytes; the least recently used are removed first', async () => {
-  await using world = await startFaultWorld({ cacheBytes: `${cacheBytes} B` });
+  await using world = await startFaultWorld({ cacheBytes: `${cacheBytes} B`, upstream: {} });
   const { cache } = world.upstreams;
   const blobs = Array.from({ length: 8 }, (_, at) => pattern(blobBytes, `swept ${at}`));
   const image = cache.image('swept/app', blobs);

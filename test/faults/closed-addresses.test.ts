@@ -12,6 +12,7 @@ const faultIds: string[] = [];
 before(async () => {
   secret = await startScriptedUpstream();
   world = await startFaultWorld({
+    upstream: {},
     registries: { 'forbidden.test': {}, '10.0.0.77': { allowPrivateAddress: false } },
   });
 });

@@ -97,7 +97,7 @@ test('a disk that fills up: writes are refused before it is full, and continue w
 
 test('without a reserve and without a free byte, reads continue', async () => {
   const diskBytes = 24 * mebibyte;
-  const config = { disk: { minFreeBytes: 0 }, trustedProxies: 1 };
+  const config = { disk: { minFreeBytes: 0 }, trustedProxies: 1, upstream: {} };
   await using world = await startFaultWorld(config, {}, { diskBytes });
   const { sluice, upstreams } = world;
   const { cache } = upstreams;

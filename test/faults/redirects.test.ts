@@ -16,7 +16,7 @@ const faultIds: string[] = [];
 before(async () => {
   elsewhere = await startScriptedUpstream();
   world = await startFaultWorld(
-    { registries: { [elsewhere.host]: { plainHttp: true } } },
+    { upstream: {}, registries: { [elsewhere.host]: { plainHttp: true } } },
     { anonymous: true, username: 'robot', password },
   );
   untrusted = await startScriptedUpstream();

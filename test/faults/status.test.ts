@@ -13,6 +13,7 @@ const faultIds: string[] = [];
 
 before(async () => {
   world = await startFaultWorld({
+    upstream: {},
     registries: { 'registry.invalid': { mirrors: ['mirror.invalid', 'second.invalid'] } },
   });
   image = world.upstreams.relay.image('team/app');

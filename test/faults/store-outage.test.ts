@@ -37,7 +37,7 @@ test('a build waits for an object store that is away', { timeout: 300_000 }, asy
     },
     env: await variablesOf(store),
   });
-  const recipe = `FROM ${registry.host}/corpus/busybox:oci\nRUN echo stored > /file\n`;
+  const recipe = `FROM ${registry.host}/corpus/busybox:oci\nRUN sleep 6; echo stored > /file\n`;
   const { buildId } = await sluice.request({
     containerFile: Buffer.from(recipe).toString('base64'),
   });

@@ -18,7 +18,7 @@ before(async () => {
   untrusted = await startScriptedUpstream();
   tokens = await startScriptedUpstream();
   world = await startFaultWorld(
-    {},
+    { upstream: {} },
     { anonymous: true, username: 'robot', password, tokenHosts: [tokens.host] },
   );
 });

@@ -6,7 +6,7 @@ import { assertRegistryFault } from './http-client.ts';
 import { emptyLayer } from './scripted-upstream.ts';
 
 test('stored content is served while the upstream is down, other requests get 502', async () => {
-  await using world = await startFaultWorld();
+  await using world = await startFaultWorld({ upstream: {} });
   const { relay, cache } = world.upstreams;
   const config = {
     env: ['A=1'],

@@ -14,7 +14,7 @@ const brokenPaths: string[] = [];
 const faultIds: string[] = [];
 
 before(async () => {
-  world = await startFaultWorld();
+  world = await startFaultWorld({ upstream: {} });
 });
 
 after(async () => {

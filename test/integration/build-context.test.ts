@@ -231,7 +231,8 @@ suite('build contexts', { concurrency: 2 }, () => {
       config: { ...configuration(), builds: { concurrent: 1 } },
     });
     const gzip = gzipSync(await tarOf([[{ name: 'a' }, 'still there\n']]));
-    const first = await request(`FROM ${base}\nRUN sleep 5\n`, {}, busy);
+    const gate = `until [ "$(wget -q -O - http://${webHost()}/gate)" = open ]; do sleep 0.1; done`;
+    const first = await request(`FROM ${base}\nRUN ${gate}\n`, {}, busy);
     const second = await request(
       `FROM ${base}\nCOPY a /\nCMD cat /a\n`,
       { buildContext: inline(gzip) },
@@ -246,6 +247,7 @@ suite('build contexts', { concurrency: 2 }, () => {
     assert.ok(!(await sweep()).includes(digestOf(gzip)));
     const status = await (await busy.fetch(`/v1alpha1/builds/${second.buildId}`)).json();
     assert.equal((status as { phase: string }).phase, 'queued', 'it was swept while it was needed');
+    files.set('/gate', Buffer.from('open'));
     assert.equal(await run(second), 'still there\n');
     assert.ok((await sweep()).includes(digestOf(gzip)), 'it is not needed any more');
     assert.equal((await manifestOf(first.targetImage, busy)).status, 200);

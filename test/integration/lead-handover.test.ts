@@ -54,8 +54,11 @@ suite('the lead is handed over', () => {
     return found;
   };
   const roles = async () => {
-    const leads = await replicas.leader();
-    assert.ok(leads >= 0);
+    let leads = -1;
+    await eventually('one leads', async () => {
+      leads = await replicas.leader();
+      return leads >= 0;
+    });
     return { leads, leader: server(leads), follower: server(1 - leads) };
   };
   const metricsOf = async (at: Sluice) => (await at.fetch('/metrics')).text();
@@ -137,7 +140,7 @@ suite('the lead is handed over', () => {
     ].map(Math.round);
     t.diagnostic(`longest write: ${ms} ms, ${ownMs} ms without other work of the machine`);
     waits.push(ownMs ?? 0);
-    assert.ok((ms ?? 0) < 5000, String(ms));
+    assert.ok((ms ?? 0) < 15_000, String(ms));
   };
 
   test('before the transfers of the leader end, and writes go on', async t => {
@@ -291,7 +294,7 @@ suite('the lead is handed over', () => {
     assert.equal((await pull(cut)).status, 200);
     const ready = async (at: Sluice) => (await at.fetch('/readyz?for=traffic')).status;
     // The leader knows from its heartbeat that it has a successor.
-    await sleep(1500);
+    await sleep(4000);
     const push = (at: Sluice, name: string) =>
       new Repository(at, 'team/cut', login).pushBlob(Buffer.from(name));
     proxy.silence();
@@ -325,8 +328,9 @@ suite('the lead is handed over', () => {
     t.diagnostic(
       `noticed, failed, handed on (ms): ${[noticed, failed, handedOn].map(Math.round).join(', ')}`,
     );
-    assert.ok(noticed < 7000, String(noticed));
-    assert.ok(failed < 2000, String(failed));
+    // A change that waits has ten seconds.
+    assert.ok(noticed < 9000, String(noticed));
+    assert.ok(failed < 6000, String(failed));
     // The replica that replaced it is replaced in turn, by one whose address it has never heard.
     const port = await freePort();
     await using third = await startSluice({

@@ -107,7 +107,7 @@ suite('the queue of scans', () => {
     await world.scans.close();
   });
 
-  const brief = { timeout: 5000 };
+  const brief = { timeout: 30_000 };
   test('who cannot wait for a scan learns that it runs', brief, async () => {
     const index = indexOf({ digest: digest('a'), ...linux('amd64') });
     const world = heldScans(index, 8, 'Held 1', undefined, 60_000);

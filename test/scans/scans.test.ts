@@ -170,7 +170,8 @@ suite('scans', () => {
     });
     assert.equal((await waiting).status, 307);
     adapter.isHeld = false;
-    assert.equal((await pull(asked)).status, 200);
+    // A pull that waits too long on a busy machine is answered with 503.
+    await eventually('the pull passes', async () => (await pull(asked)).status === 200);
     const { status, succeeded, vulnerabilities } = await statusOf(asked);
     assert.deepEqual(
       { status, succeeded, vulnerabilities },
@@ -463,7 +464,7 @@ suite('scans', () => {
   test('a scanner that hangs or drips is left in time, and one caller has a share of the queue', async () => {
     const { data, port } = sluice;
     await sluice.stop();
-    const scans = { ...config().scans, timeout: '1s', maxWaiting: 4 };
+    const scans = { ...config().scans, timeout: '5s', maxWaiting: 4 };
     sluice = await startSluice({ data, port, config: { ...config(), scans } });
     const drips = (response: ServerResponse) => {
       response.writeHead(200).flushHeaders();
@@ -475,7 +476,7 @@ suite('scans', () => {
       const asked = await ask({ scanMode: 'async' });
       const other = await finished((await ask({ scanMode: 'async' }, 'cfg:full')).scanId);
       assert.match(other.reason ?? '', /Too many scans run or wait \(at most 4, and 1 of one/);
-      assert.match((await finished(asked.scanId)).reason ?? '', /did not finish within 1 s/);
+      assert.match((await finished(asked.scanId)).reason ?? '', /did not finish within 5 s/);
     }
   });
 
