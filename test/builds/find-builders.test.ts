@@ -7,7 +7,6 @@ import { rm, rmdir, writeFile } from 'node:fs/promises';
 import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { suite, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { connect } from '../../src/buildkit/index.ts';
 import { type Builders, createBuilders } from '../../src/builds/builder/builders.ts';
 import { type FindBuildersOptions, findBuilders } from '../../src/builds/builder/find-builders.ts';
@@ -275,8 +274,7 @@ test('builds wait for an installation, and a failed installation is not repeated
     },
   });
   const { builders } = found;
-  await sleep(100);
-  assert.equal(builders.isComing(), true);
+  await eventually('it is being installed', () => builders.isComing());
   assert.equal(await refusal(builders), 'none');
   // Without its own network, the builder will be closed to these callers: they do not wait for it in vain.
   await assert.rejects(builders.require(anonymousDomain), /only for callers with a login/);

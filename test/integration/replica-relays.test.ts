@@ -174,7 +174,7 @@ suite('blobs of other registries', () => {
     await client.connect();
     const { rowCount } = await client.query(
       'UPDATE requests SET expires_at = $1 WHERE token_hash = sha256($2)',
-      [Date.now() + 3000, expiring.containerToken],
+      [Date.now() + 6000, expiring.containerToken],
     );
     await client.end();
     assert.equal(rowCount, 1);

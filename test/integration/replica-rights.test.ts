@@ -124,7 +124,7 @@ suite('rights at replicas', () => {
 
   test('an access token ends at each of them, by its time and by a person', async () => {
     const ends = async ([at, other]: readonly [Sluice, Sluice]) => {
-      const expiration = new Date(Date.now() + 3000).toISOString();
+      const expiration = new Date(Date.now() + 6000).toISOString();
       const brief = jsonOf(await tokenWith(at, { expiration })).accessKey;
       const { accessKey, token } = jsonOf(await tokenWith(at, {}));
       assert.equal((await request(other, brief)).status, 200);

@@ -37,11 +37,11 @@ suite('the log of a build by its steps', () => {
   });
 
   test('running steps unfold themselves and fold when they are done', async () => {
-    const id = await world.build(
-      `FROM ${world.base}\nRUN for i in 1 2 3 4; do echo "folded $i"; sleep 1; done\nRUN echo quick\n`,
-    );
     await using tab = await world.browser.open();
     const { page } = tab;
+    const id = await world.build(
+      `FROM ${world.base}\nRUN for i in 1 2 3 4; do echo "folded $i"; sleep 3; done\nRUN echo quick\n`,
+    );
     await page.goto(`${world.sluice.url}/view/builds/${id}?view=steps`);
     const fold = (number: number) => page.locator(`details.log-step[data-step="${number}"]`);
     await page.locator('details.log-step[open] .line', { hasText: 'folded 2' }).waitFor();

@@ -20,15 +20,15 @@ suite('the page of a container that is built', () => {
     `${world.sluice.url}/view/containers/${containerToken}`;
 
   test('a waiting and a running build become ready on the page, without a reload', async () => {
-    const first = await ask('RUN sleep 5 && echo one > /one');
-    const second = await ask('RUN sleep 1 && echo two > /two');
     await using one = await world.browser.open();
     await using two = await world.browser.open();
+    const first = await ask('RUN sleep 10 && echo one > /one');
+    const second = await ask('RUN sleep 4 && echo two > /two');
     await one.page.goto(addressOf(first));
     await two.page.goto(addressOf(second));
     await two.page.locator('#state').getByText('Waiting').waitFor();
     await two.page.locator('#build').getByText('This build waits for').waitFor();
-    await one.page.locator('#build tr.running', { hasText: 'sleep 5' }).waitFor();
+    await one.page.locator('#build tr.running', { hasText: 'sleep 10' }).waitFor();
     await one.page.locator('#state').getByText('Building').waitFor();
     assert.match(await one.page.title(), /^Building: container /);
     await one.page.getByText(`docker run --rm -it ${first.targetImage}`).waitFor();
@@ -36,23 +36,26 @@ suite('the page of a container that is built', () => {
     await requireAccessible(two.page);
     const copy = one.page.getByRole('button', { name: 'Copy the name' });
     await copy.focus();
+    // It runs for a short time, while the page of the first one fetches what is in its image.
+    const runs = two.page.locator('#build tr.running', { hasText: 'sleep 4' }).waitFor();
+    runs.catch(() => {});
 
     await one.page.locator('#state').getByText('Ready').waitFor();
     await one.page.locator('#contents .stack').waitFor();
     assert.match(await one.page.title(), /^Ready: container /);
     assert.equal(await one.page.locator('#use button:focus').count(), 1);
     assert.equal(await one.page.locator('#build').textContent(), '');
-    await two.page.locator('#build tr.running', { hasText: 'sleep 1' }).waitFor();
+    await runs;
     await two.page.locator('#state').getByText('Ready').waitFor();
     await two.page.locator('#contents .stack').waitFor();
   });
 
   test('the list of builds follows waiting and running builds, with scripts and without', async () => {
     const headers = { authorization: `Basic ${btoa('admin:secret')}` };
-    const first = await ask('RUN sleep 4 && echo list one > /one');
-    const second = await ask('RUN sleep 8 && echo list two > /two');
     await using live = await world.browser.open({ headers });
     await using plain = await world.browser.open({ headers, javaScript: false });
+    const first = await ask('RUN sleep 8 && echo list one > /one');
+    const second = await ask('RUN sleep 12 && echo list two > /two');
     const rowOf = ({ page }: OpenTab, { targetImage }: ContainerResponse) =>
       page.locator('#builds tbody tr', { hasText: targetImage.split('/').at(-1) ?? '' });
     const states = (tab: OpenTab, response: ContainerResponse) => ({
@@ -81,8 +84,8 @@ suite('the page of a container that is built', () => {
   });
 
   test('without scripts the page of a running build has its steps, and loads itself again', async () => {
-    const response = await ask('RUN sleep 8 && echo plain > /plain');
     await using tab = await world.browser.open({ javaScript: false });
+    const response = await ask('RUN sleep 8 && echo plain > /plain');
     await tab.page.goto(addressOf(response));
     await tab.page.locator('#build tr.running', { hasText: 'sleep 8' }).waitFor();
     await tab.page.locator('#state').getByText('Ready').waitFor();

@@ -7,6 +7,7 @@ import { after, before, test } from 'node:test';
 import { imageOf, path } from '../corpus/image.ts';
 import { layerOf } from '../corpus/layer.ts';
 import { Pusher } from '../corpus/push.ts';
+import { eventually } from '../world/eventually.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { type ContainerResponse, type Sluice, startSluice } from '../world/sluice.ts';
 import { checkLooks, startBrowser, type TestBrowser } from './browser-world.ts';
@@ -85,8 +86,14 @@ async function inlineLayer(name: string, content: string): Promise<object> {
 
 const addressOf = ({ containerToken }: ContainerResponse) => `/view/containers/${containerToken}`;
 const pageOf = async (of: ContainerResponse, query = '') => {
-  const page = await sluice.fetch(addressOf(of) + query, { headers: asBrowser });
-  return { status: page.status, text: await page.text() };
+  let [status, text] = [0, ''];
+  // A page does not wait long for a registry.
+  await eventually('the registry has answered', async () => {
+    const page = await sluice.fetch(addressOf(of) + query, { headers: asBrowser });
+    [status, text] = [page.status, await page.text()];
+    return !text.includes(' data-late');
+  });
+  return { status, text };
 };
 
 test('a container can be looked at, at every width, light and dark', async () => {
@@ -100,6 +107,7 @@ test('the page shows each layer with its origin and its size', async () => {
   const { page } = tab;
   await page.goto(sluice.url + addressOf(response));
   assert.equal(await page.locator('.copy pre.name').innerText(), response.targetImage);
+  await page.locator('svg.stack .slab').nth(3).waitFor();
   assert.equal(await page.locator('svg.stack .slab').count(), 4);
   await page.getByText('The layers as a table').click();
   const rows = page.locator('details.table tbody tr');

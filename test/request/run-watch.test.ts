@@ -278,7 +278,8 @@ async function idOf({ database }: ReturnType<typeof start>, token: string) {
 
 test('the status of a run is that of the platform, with the token of the caller', async () => {
   await using scripted = await startScriptedPlatform();
-  await using world = await makePlatformWorld({ url: scripted.url, timeout: 300 });
+  await using world = await makePlatformWorld({ url: scripted.url });
+  await using hasty = await makePlatformWorld({ url: scripted.url, timeout: 300 });
   scripted.users.set('mine', { id: 1, userName: 'me', email: null });
   const grant = { endpoint: scripted.url, accessToken: 'mine' };
   const answer = (id: string, document: unknown, status = 200) =>
@@ -305,7 +306,7 @@ test('the status of a run is that of the platform, with the token of the caller'
   await assert.rejects(world.platform.run(grant, 'broken'), isFault('unavailable', /./, 'mine'));
   assert.equal(scripted.count('/workflow/broken'), 1, 'it is not retried');
   scripted.on('GET /api/workflow/slow', () => {});
-  await assert.rejects(world.platform.run(grant, 'slow'), isFault('upstream-timeout', /./, 'mine'));
+  await assert.rejects(hasty.platform.run(grant, 'slow'), isFault('upstream-timeout', /./, 'mine'));
   const before = scripted.calls.length;
   for (const id of ['../user-info', 'a/b', '', 'a?b', 'x'.repeat(200)]) {
     await assert.rejects(world.platform.run(grant, id), isFault('not-found', /does not know/));

@@ -147,7 +147,7 @@ suite('the lock of the server', () => {
     const news: string[] = [];
     const lock = await takeServerLock(() => lockClient(proxy.url, replicaName), {
       ...{ patienceMs: 0, onNews: one => news.push(one) },
-      heartbeat: { pauseMs: 10, doubtMs: 100, responseMs: 60_000 },
+      heartbeat: { pauseMs: 10, doubtMs: 2000, responseMs: 60_000 },
     });
     const database = await openPostgres(proxy.url, { isServer: true, lock });
     await using _ended = { [Symbol.asyncDispose]: () => database.end() };
@@ -313,7 +313,7 @@ suite('the lock of the server', () => {
     await using client = await connected(url);
     await using watcher = await connected(url);
     await client.query('BEGIN; LOCK TABLE access_tokens IN ACCESS SHARE MODE');
-    const statementMs = 500;
+    const statementMs = 2000;
     const limited = new pg.Client({
       connectionString: url,
       ...{ statement_timeout: statementMs, query_timeout: statementMs },

@@ -86,7 +86,10 @@ suite('PostgreSQL and the network', () => {
     await using proxy = await startSilentProxy(url);
     const database = await openPostgres(proxy.url);
     const count = database.sql('UPDATE sums SET value = 1 WHERE name = ?');
-    const slow = database.sql('SELECT pg_sleep(1)');
+    const holder = new pg.Client(url);
+    await holder.connect();
+    await holder.query('SELECT pg_advisory_lock(1)');
+    const slow = database.sql('SELECT pg_advisory_xact_lock_shared(1)');
     let isOver = false;
     const waiting = database
       .write(() => slow.get())
@@ -95,6 +98,7 @@ suite('PostgreSQL and the network', () => {
       });
     await database.settle();
     assert.equal(isOver, false);
+    await holder.end();
     await waiting;
     proxy.refuse();
     const change = database.write(() => count.changes('users'), patient);
@@ -232,13 +236,15 @@ suite('PostgreSQL and the network', () => {
     await assert.rejects(waiting, /Too many changes of the same rows/);
     const patientOne = database.write(() => locked.run('2026-01-01'), patient);
     // Longer than the conflicts after which a change is tried alone.
-    let longestMs = 0;
-    for (const end = performance.now() + 15_000; performance.now() < end; await sleep(20)) {
+    const late: number[] = [];
+    for (const end = performance.now() + 20_000; performance.now() < end; await sleep(20)) {
       const began = performance.now();
       await database.write(() => other.run());
-      longestMs = Math.max(longestMs, performance.now() - began);
+      const tookMs = performance.now() - began;
+      if (tookMs >= 1900) late.push(tookMs);
     }
-    assert.ok(longestMs < 1900, `${longestMs} ms`);
+    // One may be a machine that stood still. A change that is tried alone makes several wait.
+    assert.ok(late.length <= 1, `${late} ms`);
     await operator.query('ROLLBACK');
     await patientOne;
     await operator.end();

@@ -91,7 +91,7 @@ suite('a read replica of PostgreSQL', () => {
     // The log continues in the next file.
     await writer.query('SELECT pg_switch_wal()');
     await sleep(1.5 * maxAgeMs);
-    assert.ok(await isUsed());
+    await eventually('it is used on', isUsed, 10_000);
     const { isUsed: isShown, ageMs } = replica.state();
     assert.ok(isShown && ageMs !== undefined && ageMs < maxAgeMs);
     const { ofReplica, ofPrimary } = await readBesideWrites(500);
@@ -105,20 +105,28 @@ suite('a read replica of PostgreSQL', () => {
   });
 
   test('is used on while slow reads have all its connections', async () => {
-    await used();
-    const before = reasons.length;
     // Longer than a look waits for a connection.
     const slow = postgresStatement<{ readonly ofReplica: number }>(
       'SELECT pg_is_in_recovery() AS ofReplica, pg_sleep(2.3)::text AS slept',
     );
-    const answers = await Promise.all(
-      Array.from({ length: 4 }, () => replica.database.read(slow.all())),
-    );
-    assert.deepEqual(
-      answers.map(([row]) => row?.ofReplica),
-      [1, 1, 1, 1],
-    );
-    assert.deepEqual(reasons.slice(before), []);
+    const place = async () =>
+      String((await writer.query('SELECT pg_current_wal_insert_lsn() AS lsn')).rows[0]?.lsn);
+    for (;;) {
+      await used();
+      const before = reasons.length;
+      const from = await place();
+      const answers = await Promise.all(
+        Array.from({ length: 4 }, () => replica.database.read(slow.all())),
+      );
+      // PostgreSQL writes to its log by itself now and then: rows from before that are too old.
+      if ((await place()) !== from) continue;
+      assert.deepEqual(
+        answers.map(([row]) => row?.ofReplica),
+        [1, 1, 1, 1],
+      );
+      assert.deepEqual(reasons.slice(before), []);
+      return;
+    }
   });
 
   test('never answers what is older than the bound', async () => {

@@ -42,7 +42,7 @@ suite('small steps', () => {
   });
 
   test('change many rows at once while that is fast', async () => {
-    assert.equal((await change(true, 0.001, 1000)).at(-1), 32);
+    assert.equal(Math.max(...(await change(true, 0.001, 1000))), 32);
   });
 
   test('change many rows at once across the network, where a statement holds nothing', async () => {

@@ -35,7 +35,8 @@ function clientsOf(...hosts: string[]) {
     tokenHosts: hosts,
   };
   const registries = new Map(hosts.map(host => [host, settings]));
-  const transport = createTransport(registries, { connectMs: 2000, headersMs: 2000, idleMs: 2000 });
+  const timeouts = { connectMs: 20_000, headersMs: 20_000, idleMs: 20_000 };
+  const transport = createTransport(registries, timeouts);
   const exchange = createExchange({
     health: noRemoteHealth,
     transport,

@@ -125,7 +125,9 @@ suite('the API of the built-in platform', { concurrency: 4 }, () => {
     );
     assert.equal(short.token.expiration, `${expiration.slice(0, 19)}Z`);
     const header = `Bearer ${short.accessKey}`;
-    assert.equal((await server.ask('GET', '/user-info', header)).status, 200);
+    const early = await server.ask('GET', '/user-info', header);
+    // On a machine that stood still, it has expired already.
+    if (Date.now() < Date.parse(short.token.expiration)) assert.equal(early.status, 200);
     await sleep(Math.max(0, Date.parse(expiration) - Date.now()));
     await refused(header);
 
