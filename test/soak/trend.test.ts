@@ -26,6 +26,14 @@ test('one that takes a step and stays there is none', () => {
   assert.equal(trendOf(steps, 0).grows, false);
 });
 
+test('long waves are none, and a leak below them is one', () => {
+  const wave = (at: number) => 100 + 30 * Math.sin(at / 42 - Math.PI / 2);
+  const waves = Array.from({ length: 400 }, (_, at) => wave(at));
+  assert.equal(trendOf(waves, 0).grows, false);
+  const leaking = waves.map((figure, at) => figure + at / 2);
+  assert.equal(trendOf(leaking, 0).grows, true);
+});
+
 test('a descriptor in every third round is a trend, and one in all rounds is none', () => {
   const leaking = Array.from({ length: 30 }, (_, at) => 30 + Math.floor(at / 3));
   assert.equal(trendOf(leaking, 0.1).grows, true);

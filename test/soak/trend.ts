@@ -36,7 +36,8 @@ export function trendOf(figures: readonly number[], allowedPerRound: number): Tr
     slopes.length === 0
       ? 0
       : ((slopes[Math.ceil(middle) - 1] ?? 0) + (slopes[Math.floor(middle)] ?? 0)) / 2;
-  const deviation = Math.sqrt(varianceOf(figures));
+  const residuals = figures.map((figure, round) => figure - perRound * round);
+  const deviation = Math.sqrt(varianceOf(figures) * dependenceOf(residuals));
   const score = deviation === 0 ? 0 : (rises - Math.sign(rises)) / deviation;
   return {
     ...{ perRound, score },
@@ -52,4 +53,49 @@ function varianceOf(figures: readonly number[]): number {
   const equal = Map.groupBy(figures, figure => figure).values();
   const ties = [...equal].reduce((sum, { length }) => sum + term(length), 0);
   return (term(figures.length) - ties) / 18;
+}
+
+// A correlation by chance in one of twenty lags.
+const surelyCorrelated = 1.96;
+
+/**
+ * Returns by how much figures that depend on those of the rounds before increase the variance, at least 1. Rows that are removed now and
+ * then rise and fall in long waves, of which half a wave looks like a trend.
+ * Source: Hamed and Rao, A modified Mann-Kendall trend test for autocorrelated data (1998)
+ *
+ * @param residuals the figures without their trend
+ */
+function dependenceOf(residuals: readonly number[]): number {
+  const count = residuals.length;
+  if (count < 3) return 1;
+  const ranks = ranksOf(residuals);
+  const mean = (count + 1) / 2;
+  const products = (lag: number) => {
+    let sum = 0;
+    for (let at = lag; at < count; at += 1) {
+      sum += ((ranks[at] ?? 0) - mean) * ((ranks[at - lag] ?? 0) - mean);
+    }
+    return sum;
+  };
+  const whole = products(0);
+  if (whole === 0) return 1;
+  let sum = 0;
+  // Of larger lags, too few pairs are left.
+  for (let lag = 1; lag <= count / 4; lag += 1) {
+    const correlation = products(lag) / whole;
+    if (Math.abs(correlation) < surelyCorrelated / Math.sqrt(count)) continue;
+    sum += (count - lag) * (count - lag - 1) * (count - lag - 2) * correlation;
+  }
+  return Math.max(1, 1 + (2 * sum) / (count * (count - 1) * (count - 2)));
+}
+
+/** Returns the ranks of figures, from 1; equal figures have the mean of their ranks. */
+function ranksOf(figures: readonly number[]): number[] {
+  const sorted = figures.toSorted((one, other) => one - other);
+  const ranks = new Map<number, number>();
+  for (const [at, figure] of sorted.entries()) {
+    const last = sorted.lastIndexOf(figure);
+    if (!ranks.has(figure)) ranks.set(figure, (at + last) / 2 + 1);
+  }
+  return figures.map(figure => ranks.get(figure) ?? 0);
 }
