@@ -13,7 +13,7 @@ import { interleave, median } from './stats.ts';
 const names = 199;
 const requests = 1500;
 const atOnce = 20;
-// A new process takes up to three times as long for a request.
+// A new process takes longer for a request, a single server most of all.
 const warmUps = 8;
 const rounds = 8;
 const count = 4;
