@@ -373,7 +373,6 @@ test('a server that does not lead reads each token again, and keeps what has not
   change = {};
   await reader.get(token);
   assert.deepEqual(counts, { find: 2, findTimes: 8 });
-  change = {};
   clock.now = expiresAt - 1;
   assert.equal((await reader.get(token)).token, token);
   clock.now = expiresAt;

@@ -8,6 +8,7 @@ import type { FoundInImage } from '../../src/scans/found-in-image.ts';
 import { findScannerProgram } from '../../src/scans/programs/find-program.ts';
 import { readProgramReport } from '../../src/scans/programs/program-reports.ts';
 import { createScannerProgram } from '../../src/scans/programs/scanner-program.ts';
+import { hasEnded } from '../world/ended-process.ts';
 import { eventually } from '../world/eventually.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 
@@ -170,7 +171,7 @@ suite('a program that scans images', () => {
     await assert.rejects(scan(endless, { requireSpace, timeoutMs: 60_000 }), /full/);
     const started = (await readFile(pids, 'utf8')).trim().split('\n');
     assert.ok(started.length >= 6, started.join(' '));
-    // They die some time after the signal, and may then wait for the first process of the machine to notice.
+    // They die some time after the signal.
     for (const pid of started) await eventually(`${pid} has ended`, () => hasEnded(pid), 10_000);
   });
 
@@ -262,11 +263,6 @@ suite('a program that scans images', () => {
     assert.equal(findScannerProgram('/bin/sh', path), undefined);
   });
 });
-
-async function hasEnded(pid: string): Promise<boolean> {
-  const state = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '0 (gone) Z');
-  return /\) Z/.test(state);
-}
 
 /** A script that writes arrays in arrays, 4 million deep. */
 function nested(): string {

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { type TestContext, test } from 'node:test';
 import { UvFailed, WheelsMissing } from '../../../src/pypi/index.ts';
+import { hasEnded } from '../../world/ended-process.ts';
 import { eventually } from '../../world/eventually.ts';
 import { boundMs, longestBlock } from '../../world/longest-block.ts';
 import { makeTempDir } from '../../world/temp-dir.ts';
@@ -132,10 +133,7 @@ test('a resolver that runs away ends with its limits, and so does what it has st
   );
   await assert.rejects(spin.solve(['lib']), /were not solved within 2 s/);
   const child = (await readFile(spin.folder.join('child'), 'utf8')).trim();
-  await eventually('the child has ended', async () => {
-    const status = await readFile(`/proc/${child}/status`, 'utf8').catch(() => 'State:\tZ');
-    return /^State:\t[ZX]/m.test(status);
-  });
+  await eventually('the child has ended', () => hasEnded(child));
   const hog = await withProgram(t, () => 'exec /usr/bin/tail /dev/zero', {
     memory: 64 * 1024 * 1024,
   });
